@@ -1,0 +1,138 @@
+"""The confusion matrix and what can be counted in it (one class against the rest)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evalign._errors import expected
+from evalign._torch import plain_only
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Divide; where the denominator is 0 the result is 0, with gradient 0.
+
+    This is the one place where 0/0 is decided, as scikit-learn's `zero_division=0`. NaN stays NaN.
+
+    >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))
+    tensor([0.5000, 0.0000])
+    """
+    return numerator / denominator.masked_fill(denominator == 0, torch.inf)
+
+
+def root(value: Tensor) -> Tensor:
+    """Square root; 0 with gradient 0 where the value is 0 or, by rounding, below.
+
+    >>> root(torch.tensor([4.0, 0.0]))
+    tensor([2., 0.])
+    """
+    empty = value <= 0
+    return value.masked_fill(empty, 1.0).sqrt().masked_fill(empty, 0.0)
+
+
+#: From this many classes on, the gradients of the three margins are joined by hand.
+MANY = 64
+
+
+def margins(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The diagonal, the row sums and the column sums.
+
+    >>> margins(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    (tensor([1., 4.]), tensor([3., 7.]), tensor([4., 6.]))
+    """
+    if matrix.shape[-1] < MANY or plain_only():
+        return matrix.diagonal(dim1=-2, dim2=-1), matrix.sum(-1), matrix.sum(-2)
+    joined: tuple[Tensor, Tensor, Tensor] = _Margins.apply(matrix)  # type: ignore[no-untyped-call]
+    return joined
+
+
+class _Margins(torch.autograd.Function):
+    """The margins with one gradient matrix instead of three, which is what costs for large ones."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return matrix.diagonal(dim1=-2, dim2=-1).clone(), matrix.sum(-1), matrix.sum(-2)
+
+    @staticmethod
+    def backward(ctx: Any, tp: Tensor, actual: Tensor, predicted: Tensor) -> Tensor:
+        gradient = actual.unsqueeze(-1) + predicted.unsqueeze(-2)
+        gradient.diagonal(dim1=-2, dim2=-1).add_(tp)
+        return gradient
+
+
+class Confusion:
+    """A confusion matrix seen class by class: C[i, j] is the weight of true class i predicted as j.
+
+    For a matrix of shape (..., d, d) the counts have shape (..., d), one value a class against the
+    rest, and `total` has shape (..., 1), so that both mix in one formula.
+
+    >>> c = Confusion(torch.tensor([[50.0, 10.0], [5.0, 35.0]]))
+    >>> c.tp, c.fp, c.fn, c.tn
+    (tensor([50., 35.]), tensor([ 5., 10.]), tensor([10.,  5.]), tensor([35., 50.]))
+    """
+
+    def __init__(self, matrix: Tensor) -> None:
+        self.matrix = matrix
+        self.tp, self.actual, self.predicted = margins(matrix)
+        self._rows = self.actual
+
+    @property
+    def total(self) -> Tensor:
+        """The weight of all rows."""
+        return self._rows.sum(-1, keepdim=True)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes d."""
+        return int(self.matrix.shape[-1])
+
+    @property
+    def fp(self) -> Tensor:
+        """Predicted as the class, but of another."""
+        return self.predicted - self.tp
+
+    @property
+    def fn(self) -> Tensor:
+        """Of the class, but predicted as another."""
+        return self.actual - self.tp
+
+    @property
+    def tn(self) -> Tensor:
+        """Neither of the class nor predicted as it."""
+        return self.total - self.actual - self.predicted + self.tp
+
+    @property
+    def precision(self) -> Tensor:
+        """The share of the predictions of a class that are right: tp / (tp + fp)."""
+        return divide(self.tp, self.predicted)
+
+    @property
+    def recall(self) -> Tensor:
+        """The share of a class that is found: tp / (tp + fn)."""
+        return divide(self.tp, self.actual)
+
+    @property
+    def present(self) -> Tensor:
+        """Which classes have true or predicted mass; the others leave every average."""
+        return (self.actual + self.predicted) != 0
+
+    def pooled(self) -> Confusion:
+        """The counts summed over the classes, for `average="micro"`."""
+        tp, fp, fn, tn = (count.sum(-1) for count in (self.tp, self.fp, self.fn, self.tn))
+        pooled = Confusion(torch.stack([torch.stack([tn, fp], -1), torch.stack([fn, tp], -1)], -2))
+        pooled.tp, pooled.actual, pooled.predicted = (
+            count[..., 1:] for count in (pooled.tp, pooled.actual, pooled.predicted)
+        )
+        return pooled
+
+
+def as_matrix(matrix: Any) -> Tensor:
+    """Check a confusion matrix (..., d, d), or one given as array or list; float32 at least."""
+    tensor = torch.as_tensor(matrix)
+    if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2] or tensor.shape[-1] < 2:
+        raise expected("matrix", "of shape (..., d, d) with d >= 2", f"shape {tuple(tensor.shape)}")
+    if not tensor.is_floating_point():
+        return tensor.double()
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

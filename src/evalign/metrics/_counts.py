@@ -1,0 +1,104 @@
+"""Metrics made of counts: values class by class and the ways to average them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from evalign._errors import expected
+from evalign.metrics._confusion import Confusion, divide
+from evalign.metrics._metric import Metric
+
+Average = Literal["auto", "binary", "macro", "micro", "weighted"] | None
+AVERAGES = ("auto", "binary", "macro", "micro", "weighted", None)
+
+
+class CountMetric(Metric):
+    """A metric made of counts: one value a class (averaged), or one for the whole matrix.
+
+    `values` maps a `Confusion` to (..., d) values, one a class, or to one value (..., 1). With
+    `batched=False` it is only ever given a single matrix (d, d), and may return a scalar.
+    """
+
+    def __init__(
+        self,
+        values: Callable[[Confusion], Tensor],
+        name: str,
+        formula: str,
+        *,
+        average: Average = "auto",
+        positive: int = 1,
+        higher_is_better: bool = True,
+        batched: bool = True,
+    ) -> None:
+        super().__init__(name, formula, higher_is_better=higher_is_better)
+        if average not in AVERAGES:
+            raise expected("average", f"to be one of {AVERAGES}", repr(average))
+        if positive not in (0, 1):
+            raise expected("positive", "to be class 0 or 1", repr(positive))
+        self.values = values
+        self.average = average
+        self.positive = positive
+        self.batched = batched
+
+    def _value(self, matrix: Tensor) -> Tensor:
+        if self.batched or matrix.ndim == 2:
+            return self._averaged(matrix)
+        flat = torch.func.vmap(self._averaged)(matrix.flatten(0, -3))
+        return flat.unflatten(0, matrix.shape[:-2])
+
+    def _averaged(self, matrix: Tensor) -> Tensor:
+        c = Confusion(matrix)
+        average = self.average
+        if average == "auto":
+            average = "binary" if c.num_classes == 2 else "macro"
+        values = self.values(c.pooled() if average == "micro" else c)
+        if not isinstance(values, Tensor):
+            raise expected("metric", "to return a tensor", repr(values))
+        if values.shape == matrix.shape[:-2]:
+            return values
+        if values.shape == (*matrix.shape[:-2], 1):
+            return values.squeeze(-1)
+        if values.shape != matrix.shape[:-1]:
+            raise expected(
+                "metric", f"to return one value, or one for each of {c.num_classes} classes",
+                f"shape {tuple(values.shape)}",
+            )
+        if average is None:
+            return values
+        if average == "binary":
+            if c.num_classes != 2:
+                raise expected(
+                    "average", "other than 'binary' for more than two classes",
+                    f"{c.num_classes} classes", "Use 'macro', 'micro', 'weighted' or None.",
+                )
+            return values[..., self.positive]
+        return mean(values, c.actual if average == "weighted" else c.present)
+
+    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+        label = copy.copy(self)
+        label.average = "binary"
+        if self.average == "micro":
+            return label._value(matrix.sum(-3))
+        values = label._value(matrix)
+        if self.average is None:
+            return values
+        actual = matrix[..., self.positive, :].sum(-1)
+        if self.average == "weighted":
+            return mean(values, actual)
+        present = actual + matrix[..., self.positive].sum(-1) != 0
+        return mean(values, torch.ones_like(present) if keep_absent else present)
+
+
+def mean(values: Tensor, weights: Tensor) -> Tensor:
+    """The mean of the last dimension with weights; 0 where all weights are 0.
+
+    >>> mean(torch.tensor([1.0, 0.0, 0.5]), torch.tensor([True, False, True]))
+    tensor(0.7500)
+    """
+    kept = weights.to(values.dtype)
+    return divide((values * kept).sum(-1), kept.sum(-1))

@@ -1,0 +1,244 @@
+"""`Metric`: a function of a confusion matrix that is loss, score and tuning target at once."""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from sklearn.metrics import make_scorer
+from torch import Tensor
+
+from evalign._errors import expected
+from evalign.metrics._confusion import as_matrix, divide
+from evalign.metrics._labels import label_confusion
+
+class Metric(ABC):
+    """What a classifier is judged by: a function M(C) of a confusion matrix.
+
+    Rows of C are true classes, columns predicted ones. Leading dimensions are batches, so that many
+    thresholds, labels or models are judged at once.
+
+    >>> from evalign import metrics
+    >>> f1 = metrics.f1()
+    >>> f1(torch.tensor([[50.0, 10.0], [5.0, 35.0]]))
+    tensor(0.8235)
+    >>> f1.score([0, 1, 1, 0], [0, 1, 0, 0])
+    0.6666666666666666
+    >>> (0.5 * f1 + 0.5 * metrics.mcc()).name
+    '0.5 * f1() + 0.5 * mcc()'
+    """
+
+    #: True if the metric reads a whole curve, a confusion matrix for each of many thresholds.
+    over_thresholds = False
+
+    def __init__(self, name: str, formula: str, *, higher_is_better: bool = True) -> None:
+        self.name = name
+        self.formula = formula
+        self.higher_is_better = higher_is_better
+
+    @abstractmethod
+    def _value(self, matrix: Tensor) -> Tensor:
+        """The value of each matrix (..., d, d), already checked."""
+
+    @abstractmethod
+    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+        """The value over labels, from (..., L, 2, 2), already checked."""
+
+    @property
+    def spelling(self) -> str:
+        """The name as it stands inside a larger expression."""
+        return f"{self.name}()" if self.name.isidentifier() else self.name
+
+    def __call__(self, matrix: Any) -> Tensor:
+        """The metric of one confusion matrix (d, d), or of each in a batch (..., d, d)."""
+        return self._value(as_matrix(matrix))
+
+    def over_labels(self, matrix: Any, *, keep_absent: bool = True) -> Tensor:
+        """The metric of a multilabel problem from one 2 x 2 matrix a label, (..., L, 2, 2).
+
+        `average="micro"` adds the matrices of all labels, `"weighted"` weighs labels by their
+        positives, anything else is the mean over labels. A label with neither true nor predicted
+        positives counts 0, as in scikit-learn, or leaves the mean with `keep_absent=False`.
+
+        >>> from evalign import metrics
+        >>> metrics.f1().over_labels(torch.tensor([[[5.0, 1], [1, 3]], [[8.0, 2], [0, 0]]]))
+        tensor(0.3750)
+        """
+        matrix = as_matrix(matrix)
+        if matrix.ndim < 3 or matrix.shape[-1] != 2:
+            raise expected("matrix", "of shape (..., labels, 2, 2)", f"shape {tuple(matrix.shape)}")
+        return self._over_labels(matrix, keep_absent)
+
+    def gradient(self, matrix: Any) -> Tensor:
+        """The cost matrix dM/dC: what one more unit of (true i, predicted j) is worth.
+
+        >>> from evalign import metrics
+        >>> metrics.accuracy().gradient(torch.tensor([[3.0, 1.0], [1.0, 3.0]]))
+        tensor([[ 0.0312, -0.0938],
+                [-0.0938,  0.0312]])
+        """
+        with torch.enable_grad():
+            point = as_matrix(matrix).detach().clone().requires_grad_()
+            value = self(point)
+            whole = point.shape[:-3] if self.over_thresholds else point.shape[:-2]
+            if value.shape != whole:
+                raise expected("average", "that gives one number, since a gradient needs one", None)
+            (gradient,) = torch.autograd.grad(value.sum(), point, materialize_grads=True)
+        return gradient
+
+    def score(
+        self,
+        y_true: Any,
+        y_pred: Any,
+        sample_weight: Any = None,
+        labels: Sequence[Any] | None = None,
+    ) -> Any:
+        """The metric of predicted labels, equal to scikit-learn's function of the same name.
+
+        Classes are sorted; for two classes the second one is class 1. `labels` names all classes
+        where the data may miss some. Two-dimensional 0/1 arrays are multilabel.
+
+        >>> from evalign import metrics
+        >>> metrics.recall().score(["no", "yes", "yes"], ["no", "yes", "no"])
+        0.5
+        """
+        matrix = label_confusion(y_true, y_pred, sample_weight, labels)
+        value = self.over_labels(matrix) if matrix.ndim == 3 else self(matrix)
+        return value.item() if value.ndim == 0 else value.numpy()
+
+    def scorer(self, labels: Sequence[Any] | None = None) -> Any:
+        """A scorer for scikit-learn's `cross_val_score`, `GridSearchCV` and the like.
+
+        >>> from evalign import metrics
+        >>> metrics.mcc().scorer()
+        make_scorer(score, response_method='predict', labels=None)
+        """
+        return make_scorer(self.score, greater_is_better=self.higher_is_better, labels=labels)
+
+    def __repr__(self) -> str:
+        return f"Metric({self.name!r})"
+
+    def __add__(self, other: Metric | float) -> Metric:
+        return _combine("+", self, other)
+
+    def __radd__(self, other: float) -> Metric:
+        return _combine("+", other, self)
+
+    def __sub__(self, other: Metric | float) -> Metric:
+        return _combine("-", self, other)
+
+    def __rsub__(self, other: float) -> Metric:
+        return _combine("-", other, self)
+
+    def __mul__(self, other: Metric | float) -> Metric:
+        return _combine("*", self, other)
+
+    def __rmul__(self, other: float) -> Metric:
+        return _combine("*", other, self)
+
+    def __truediv__(self, other: Metric | float) -> Metric:
+        return _combine("/", self, other)
+
+    def __rtruediv__(self, other: float) -> Metric:
+        return _combine("/", other, self)
+
+    def __neg__(self) -> Metric:
+        return _combine("*", -1, self)
+
+    def __ge__(self, bound: float) -> Constraint:
+        return Constraint(self, ">=", bound)
+
+    def __le__(self, bound: float) -> Constraint:
+        return Constraint(self, "<=", bound)
+
+
+class CombinedMetric(Metric):
+    """Two metrics, or a metric and a number, joined by + - * /."""
+
+    def __init__(self, sign: str, left: Metric | float, right: Metric | float) -> None:
+        def write(part: Metric | float, text: Callable[[Metric], str]) -> str:
+            if not isinstance(part, Metric):
+                return repr(part)
+            inner = text(part)
+            return f"({inner})" if isinstance(part, CombinedMetric) and sign in "*/-" else inner
+
+        name, formula = (
+            f"{write(left, text)} {sign} {write(right, text)}"
+            for text in (operator.attrgetter("spelling"), operator.attrgetter("formula"))
+        )
+        super().__init__(name, formula, higher_is_better=_orientation(sign, left, right))
+        self.sign, self.left, self.right = sign, left, right
+
+    def _value(self, matrix: Tensor) -> Tensor:
+        return self._join(lambda part: part._value(matrix), matrix)
+
+    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+        return self._join(lambda part: part._over_labels(matrix, keep_absent), matrix)
+
+    def _join(self, value: Callable[[Metric], Tensor], matrix: Tensor) -> Tensor:
+        left, right = (
+            value(part) if isinstance(part, Metric) else matrix.new_tensor(part)
+            for part in (self.left, self.right)
+        )
+        return _OPERATIONS[self.sign](left, right)
+
+
+class Constraint:
+    """A bound on a metric, as in `precision() >= 0.9`.
+
+    >>> from evalign import metrics
+    >>> at_least = metrics.precision() >= 0.9
+    >>> at_least
+    Constraint('precision() >= 0.9')
+    >>> at_least.slack(torch.tensor([[90.0, 10.0], [20.0, 80.0]]))
+    tensor(-0.0111)
+    """
+
+    def __init__(self, metric: Metric, sense: Literal[">=", "<="], bound: float) -> None:
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+            raise expected("bound", "to be a finite number", repr(bound))
+        self.metric, self.sense, self.bound = metric, sense, float(bound)
+
+    def slack(self, matrix: Any) -> Tensor:
+        """By how much the constraint is met; negative where it is missed."""
+        distance = self.metric(matrix) - self.bound
+        return distance if self.sense == ">=" else -distance
+
+    def __repr__(self) -> str:
+        return f"Constraint('{self.metric.spelling} {self.sense} {self.bound:g}')"
+
+
+_OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide,
+}
+
+
+def _combine(sign: str, left: Metric | float, right: Metric | float) -> Metric:
+    for part in (left, right):
+        if isinstance(part, Metric):
+            if getattr(part, "average", "auto") is None:
+                raise expected("average", "that gives one number in arithmetic", None)
+        elif isinstance(part, bool) or not isinstance(part, int | float) or not math.isfinite(part):
+            raise TypeError(f"Expected a metric or a finite number beside `{sign}`, but got {part!r}.")
+    return CombinedMetric(sign, left, right)
+
+
+def _orientation(sign: str, left: Metric | float, right: Metric | float) -> bool:
+    """Whether more of the result is better."""
+    if isinstance(left, Metric) and isinstance(right, Metric):
+        if sign in "+*" and left.higher_is_better != right.higher_is_better:
+            raise ValueError(
+                f"Expected metrics that are both better when higher or both when lower beside `{sign}`, "
+                f"but got {left.name} and {right.name}."
+            )
+        return left.higher_is_better
+    if isinstance(left, Metric):
+        assert not isinstance(right, Metric)
+        return left.higher_is_better if sign in "+-" or right > 0 else not left.higher_is_better
+    assert isinstance(right, Metric)
+    flips = sign == "-" or (sign in "*/" and left < 0) != (sign == "/")
+    return not right.higher_is_better if flips else right.higher_is_better

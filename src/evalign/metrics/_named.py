@@ -1,0 +1,258 @@
+"""The named metrics. Each is one formula of counts; this is the place to add another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evalign._errors import expected
+from evalign.metrics._confusion import Confusion, divide, root
+from evalign.metrics._counts import Average, CountMetric, mean
+from evalign.metrics._metric import Metric
+
+Beta = float | Sequence[float]
+
+
+def accuracy() -> Metric:
+    """The share of right predictions: trace(C) / total.
+
+    >>> accuracy()(torch.tensor([[3.0, 1.0], [1.0, 5.0]]))
+    tensor(0.8000)
+    """
+    return CountMetric(_accuracy, "accuracy", "sum(tp) / total")
+
+
+def balanced_accuracy() -> Metric:
+    """The mean recall of the classes that have true rows.
+
+    >>> balanced_accuracy()(torch.tensor([[3.0, 1.0], [0.0, 5.0]]))
+    tensor(0.8750)
+    """
+    return CountMetric(_balanced_accuracy, "balanced_accuracy", "mean(recall)")
+
+
+def precision(*, average: Average = "auto", positive: int = 1) -> Metric:
+    """The share of the predictions of a class that are right: tp / (tp + fp); 0 if none is made.
+
+    >>> precision()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.7500)
+    """
+    return _by_class(_precision, "precision", "tp / (tp + fp)", average, positive)
+
+
+def recall(*, average: Average = "auto", positive: int = 1) -> Metric:
+    """The share of a class that is found: tp / (tp + fn); 0 for a class without true rows.
+
+    >>> recall()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.6000)
+    """
+    return _by_class(_recall, "recall", "tp / (tp + fn)", average, positive)
+
+
+def specificity(*, average: Average = "auto", positive: int = 1) -> Metric:
+    """The share of the other classes that is kept out: tn / (tn + fp).
+
+    >>> specificity()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.8000)
+    """
+    return _by_class(_specificity, "specificity", "tn / (tn + fp)", average, positive)
+
+
+def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> Metric:
+    """Precision and recall in one number, recall counting beta times as much.
+
+    (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp). `beta` is one number, or one a class:
+    above 1 prefers recall, below 1 precision.
+
+    >>> fbeta(2)(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.6250)
+    >>> fbeta([1, 1, 5]).name
+    'fbeta(beta=[1, 1, 5])'
+    """
+    betas = beta if isinstance(beta, Sequence) else [beta]
+    for value in betas:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise expected("beta", "to be numbers >= 0", repr(beta))
+    if not betas:
+        raise expected("beta", "to be one number, or one a class", "an empty list")
+    if isinstance(beta, Sequence) and average == "micro":
+        raise expected("beta", "to be one number with average='micro'", repr(beta))
+    formula = "(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)"
+    values = partial(_fbeta, beta=tuple(beta) if isinstance(beta, Sequence) else beta)
+    return _by_class(values, "fbeta", formula, average, positive, beta=beta)
+
+
+def f1(*, average: Average = "auto", positive: int = 1) -> Metric:
+    """The harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn).
+
+    >>> f1()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.6667)
+    """
+    values = partial(_fbeta, beta=1.0)
+    return _by_class(values, "f1", "2 tp / (2 tp + fp + fn)", average, positive)
+
+
+def jaccard(*, average: Average = "auto", positive: int = 1) -> Metric:
+    """The intersection over the union of truth and prediction: tp / (tp + fp + fn).
+
+    >>> jaccard()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.5000)
+    """
+    return _by_class(_jaccard, "jaccard", "tp / (tp + fp + fn)", average, positive)
+
+
+def gmean() -> Metric:
+    """The geometric mean of the recalls of the classes that have true rows.
+
+    0 as soon as one of them is never found (its gradient is then 0 too).
+
+    >>> gmean()(torch.tensor([[8.0, 2.0], [5.0, 5.0]]))
+    tensor(0.6325)
+    """
+    return CountMetric(_gmean, "gmean", "(product of recalls) ^ (1 / classes)")
+
+
+def mcc() -> Metric:
+    """Matthews correlation coefficient, for any number of classes.
+
+    (c s - sum_k p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)) with c the trace, s the total,
+    t the row sums, p the column sums. 0 if all rows are of one class, or predicted as one.
+
+    >>> mcc()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.4082)
+
+    References:
+        Gorodkin (2004), Comparing two K-category assignments by a K-category correlation coefficient.
+    """
+    formula = "(c s - sum(p t)) / sqrt((s^2 - sum(p^2)) (s^2 - sum(t^2)))"
+    return CountMetric(_mcc, "mcc", formula)
+
+
+def cohen_kappa() -> Metric:
+    """Agreement beyond chance: (observed - by chance) / (1 - by chance); 0 if chance is certain.
+
+    >>> cohen_kappa()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.4000)
+
+    References:
+        Cohen (1960), A coefficient of agreement for nominal scales.
+    """
+    return CountMetric(_cohen_kappa, "cohen_kappa", "(observed - chance) / (1 - chance)")
+
+
+def informedness(*, average: Average = "auto", positive: int = 1) -> Metric:
+    """Youden's J: recall + specificity - 1. For two classes it is the same seen from either.
+
+    >>> informedness()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.4000)
+    """
+    return _by_class(_informedness, "informedness", "recall + specificity - 1", average, positive)
+
+
+def cost(matrix: Any) -> Metric:
+    """The mean cost of a row, `matrix[i][j]` being the cost of predicting j where i is true.
+
+    Lower is better: as a loss it is used as it is, not as 1 - M.
+
+    >>> cost([[0, 1], [10, 0]])(torch.tensor([[90.0, 5.0], [2.0, 3.0]]))
+    tensor(0.2500)
+    """
+    table = torch.as_tensor(matrix, dtype=torch.float64)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < 2:
+        raise expected("matrix", "of shape (d, d) with d >= 2", f"shape {tuple(table.shape)}")
+    if not table.isfinite().all():
+        raise expected("matrix", "to hold finite costs", table.tolist())
+    name = f"cost(matrix={[[_short(v) for v in row] for row in table.tolist()]})"
+    formula = "sum(matrix * C) / total"
+    return CountMetric(partial(_cost, table=table), name, formula, higher_is_better=False)
+
+
+def _accuracy(c: Confusion) -> Tensor:
+    return divide(c.tp.sum(-1, keepdim=True), c.total)
+
+
+def _balanced_accuracy(c: Confusion) -> Tensor:
+    return mean(c.recall, c.actual != 0).unsqueeze(-1)
+
+
+def _precision(c: Confusion) -> Tensor:
+    return c.precision
+
+
+def _recall(c: Confusion) -> Tensor:
+    return c.recall
+
+
+def _specificity(c: Confusion) -> Tensor:
+    return divide(c.tn, c.total - c.actual)
+
+
+def _fbeta(c: Confusion, beta: float | tuple[float, ...]) -> Tensor:
+    if isinstance(beta, tuple):
+        if len(beta) != c.num_classes:
+            raise expected("beta", f"with one value for each of {c.num_classes} classes", list(beta))
+        square = c.tp.new_tensor(beta) ** 2
+        return divide((1 + square) * c.tp, square * c.actual + c.predicted)
+    return divide((1 + beta**2) * c.tp, torch.add(c.predicted, c.actual, alpha=beta**2))
+
+
+def _jaccard(c: Confusion) -> Tensor:
+    return divide(c.tp, c.actual + c.predicted - c.tp)
+
+
+def _gmean(c: Confusion) -> Tensor:
+    occurs = c.actual != 0
+    missed = ((c.tp <= 0) & occurs).any(-1, keepdim=True)
+    found = torch.where(occurs & ~missed, c.recall, 1.0)
+    return mean(found.log(), occurs).exp().unsqueeze(-1) * (occurs.any(-1, keepdim=True) & ~missed)
+
+
+def _mcc(c: Confusion) -> Tensor:
+    right = divide(c.tp.sum(-1), c.total.squeeze(-1))
+    actual, predicted = divide(c.actual, c.total), divide(c.predicted, c.total)
+    spread = (1 - (predicted**2).sum(-1)) * (1 - (actual**2).sum(-1))
+    return divide(right - (predicted * actual).sum(-1), root(spread)).unsqueeze(-1)
+
+
+def _cohen_kappa(c: Confusion) -> Tensor:
+    right = divide(c.tp.sum(-1, keepdim=True), c.total)
+    chance = (divide(c.actual, c.total) * divide(c.predicted, c.total)).sum(-1, keepdim=True)
+    return divide(right - chance, (1 - chance) * (c.total != 0))
+
+
+def _informedness(c: Confusion) -> Tensor:
+    return c.recall + _specificity(c) - (c.total != 0).to(c.tp.dtype)
+
+
+def _cost(c: Confusion, table: Tensor) -> Tensor:
+    if table.shape[0] != c.num_classes:
+        raise expected("matrix", f"of costs for {c.num_classes} classes", f"{table.shape[0]}")
+    weighted = c.matrix * table.to(c.matrix)
+    return divide(weighted.sum((-2, -1)).unsqueeze(-1), c.total)
+
+
+def _by_class(
+    values: Callable[[Confusion], Tensor],
+    name: str,
+    formula: str,
+    average: Average,
+    positive: int,
+    **parameters: Any,
+) -> Metric:
+    """A metric of one class against the rest, spelt so that `metrics.get` reads it back."""
+    if average != "auto":
+        parameters["average"] = average
+    if positive != 1:
+        parameters["positive"] = positive
+    given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+    spelt = f"{name}({given})" if given else name
+    return CountMetric(values, spelt, formula, average=average, positive=positive)
+
+
+def _short(value: float) -> float:
+    return int(value) if value.is_integer() else value

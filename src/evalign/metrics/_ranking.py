@@ -1,0 +1,98 @@
+"""Metrics of a whole curve, from one confusion matrix for each of many thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import make_scorer
+from torch import Tensor
+from torch.nn.functional import pad
+
+from evalign._errors import expected
+from evalign.metrics._confusion import Confusion, as_matrix
+from evalign.metrics._metric import Metric
+
+
+class _Auroc(Metric):
+    over_thresholds = True
+
+    def __init__(self) -> None:
+        super().__init__("auroc", "area under recall against 1 - specificity")
+
+    def __call__(self, matrix: Any) -> Tensor:
+        matrix = as_matrix(matrix)
+        if matrix.ndim < 3 or matrix.shape[-1] != 2:
+            raise expected("matrix", "of shape (..., thresholds, 2, 2)", f"shape {tuple(matrix.shape)}")
+        return self._value(matrix)
+
+    def _value(self, matrix: Tensor) -> Tensor:
+        recalls = Confusion(matrix).recall
+        hits, alarms = recalls[..., 1], 1 - recalls[..., 0]
+        order = (hits + alarms).argsort(-1)
+        hits, alarms = (
+            torch.cat([pad(side.gather(-1, order), (1, 0)), torch.ones_like(side[..., :1])], -1)
+            for side in (hits, alarms)
+        )
+        area = torch.trapezoid(hits, alarms, dim=-1)
+        both = (matrix.sum(-1) != 0).all(-1).all(-1)
+        return torch.where(both, area, 0.0 * area)
+
+    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+        return self._value(matrix.transpose(-3, -4)).mean(-1)
+
+    def score(
+        self,
+        y_true: Any,
+        y_pred: Any,
+        sample_weight: Any = None,
+        labels: Sequence[Any] | None = None,
+    ) -> float:
+        """The area under the curve over all thresholds; `y_pred` holds scores, not labels.
+
+        >>> auroc().score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+        0.75
+        """
+        truth, scores = np.asarray(y_true).ravel(), np.asarray(y_pred, dtype=np.float64).ravel()
+        if truth.shape != scores.shape or truth.size == 0:
+            raise expected("y_pred", f"with one score for each of {truth.size} rows", scores.size)
+        classes = np.unique(truth if labels is None else np.asarray(labels))
+        if classes.size > 2:
+            raise expected("y_true", "with two classes", f"{classes.size}")
+        weight = np.ones(truth.size) if sample_weight is None else np.asarray(sample_weight, float)
+        last = np.append(np.diff(np.sort(scores)) != 0, True)
+        rows = np.argsort(scores)
+        below = np.stack(
+            [np.cumsum(weight[rows] * (truth[rows] == value))[last] for value in _two(classes)], axis=-1
+        )
+        counts = np.stack([below, below[-1] - below], axis=-1)
+        return float(self(torch.from_numpy(counts)))
+
+    def scorer(self, labels: Sequence[Any] | None = None) -> Any:
+        """A scorer for scikit-learn that ranks by `decision_function` or `predict_proba`."""
+        ways = ("decision_function", "predict_proba")
+        return make_scorer(self.score, response_method=ways, labels=labels)
+
+
+def auroc() -> Metric:
+    """The area under the ROC curve, by the trapezoid rule with both end points (0, 0) and (1, 1).
+
+    It reads confusion matrices of many thresholds, (..., thresholds, 2, 2), in any order. Where one
+    class has no rows the area is 0.
+
+    >>> auroc()(torch.tensor([[[6.0, 4.0], [1.0, 9.0]], [[9.0, 1.0], [4.0, 6.0]]]))
+    tensor(0.8250)
+
+    References:
+        Fawcett (2006), An introduction to ROC analysis.
+    """
+    return _Auroc()
+
+
+def _two(classes: Any) -> tuple[Any, Any]:
+    """The negative and the positive class; a lone class is positive only if it is 1."""
+    if classes.size == 2:
+        return classes[0], classes[1]
+    return (0, classes[0]) if classes[0] == 1 else (classes[0], 1)

@@ -1,0 +1,163 @@
+"""Metrics by name, by text and from Python functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any, overload
+
+from torch import Tensor
+
+from evalign._errors import expected, near
+from evalign.metrics import _named
+from evalign.metrics._confusion import Confusion
+from evalign.metrics._expression import Expression, float_or_refuse, parse
+from evalign.metrics._counts import Average, CountMetric
+from evalign.metrics._metric import Metric
+from evalign.metrics._ranking import auroc
+
+#: Every named metric, by the name used in Python, in texts and on command lines.
+NAMED: dict[str, Callable[..., Metric]] = {
+    factory.__name__: factory
+    for factory in (
+        _named.accuracy, _named.balanced_accuracy, _named.precision, _named.recall,
+        _named.specificity, _named.fbeta, _named.f1, _named.jaccard, _named.gmean, _named.mcc,
+        _named.cohen_kappa, _named.informedness, _named.cost, auroc,
+    )
+}  # fmt: skip
+
+_SIGNS = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__"}
+
+Function = Callable[[Confusion], Tensor]
+
+
+@overload
+def metric(
+    definition: Function | str, *, name: str | None = ..., average: Average = ...,
+    positive: int = ..., higher_is_better: bool = ...,
+) -> Metric: ...  # fmt: skip
+
+
+@overload
+def metric(
+    definition: None = ..., *, name: str | None = ..., average: Average = ...,
+    positive: int = ..., higher_is_better: bool = ...,
+) -> Callable[[Function], Metric]: ...  # fmt: skip
+
+
+def metric(
+    definition: Function | str | None = None,
+    *,
+    name: str | None = None,
+    average: Average = "auto",
+    positive: int = 1,
+    higher_is_better: bool = True,
+) -> Metric | Callable[[Function], Metric]:
+    """Make a metric of a Python function of a `Confusion`, or of a text. Also a decorator.
+
+    One value a class is averaged as `average` says; a single value is taken as it is. The function
+    sees one matrix (d, d) at a time and must be written with tensor operations (no `if` on values).
+
+    >>> import torch
+    >>> @metric
+    ... def lift(c):
+    ...     return c.precision / (c.actual / c.total)
+    >>> lift(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(1.5000)
+    >>> metric("min(recall)")(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
+    tensor(0.6000)
+    """
+    if definition is None:
+        return lambda function: metric(
+            function, name=name, average=average, positive=positive, higher_is_better=higher_is_better
+        )
+    if isinstance(definition, str):
+        values: Function = Expression(definition)
+        formula = definition.strip()
+    elif callable(definition):
+        values, formula = definition, f"{getattr(definition, '__name__', 'function')}(C)"
+    else:
+        raise expected("metric", "to be a function or a text", repr(definition))
+    return CountMetric(
+        values,
+        name or (formula if isinstance(definition, str) else formula.removesuffix("(C)")),
+        formula,
+        average=average,
+        positive=positive,
+        higher_is_better=higher_is_better,
+        batched=isinstance(definition, str),
+    )
+
+
+def get(metric_or_text: Metric | Function | str) -> Metric:
+    """Find a metric: a name, a call, arithmetic of calls, a formula of counts, or a function.
+
+    `get(m.name)` gives back any metric that is not made of a Python function.
+
+    >>> get("fbeta(beta=2, average='macro')")
+    Metric("fbeta(beta=2, average='macro')")
+    >>> get("0.5*f1() + 0.5*mcc()"), get("tp / (tp + fn)")
+    (Metric('0.5 * f1() + 0.5 * mcc()'), Metric('tp / (tp + fn)'))
+    >>> get("f2")
+    Traceback (most recent call last):
+    ValueError: Expected `metric` to be a known name, but got 'f2'. Did you mean f1?
+    """
+    if isinstance(metric_or_text, Metric):
+        return metric_or_text
+    if not isinstance(metric_or_text, str):
+        return metric(metric_or_text)
+    tree = parse(metric_or_text)
+    if isinstance(tree, ast.Name):
+        return _call(tree.id, [], metric_or_text)
+    if any(_names_a_metric(node) for node in ast.walk(tree)):
+        found = _algebra(tree, metric_or_text)
+        if isinstance(found, Metric):
+            return found
+    return metric(metric_or_text)
+
+
+def _names_a_metric(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMED
+
+
+def _algebra(node: ast.expr, text: str) -> Metric | float:
+    """Arithmetic of calls of named metrics and numbers."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        float_or_refuse(node.value, text)  # type: ignore[arg-type]
+        return node.value  # type: ignore[return-value]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_algebra(node.operand, text)
+    if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
+        left, right = _algebra(node.left, text), _algebra(node.right, text)
+        sign = _SIGNS[type(node.op)]
+        if not isinstance(left, Metric) and isinstance(right, Metric):
+            return getattr(right, sign.replace("__", "__r", 1))(left)  # type: ignore[no-any-return]
+        if not isinstance(left, Metric):
+            left, right = float(left), float(right)  # type: ignore[arg-type]
+            if sign == "__truediv__" and right == 0:
+                raise expected("metric", "without a division of numbers by 0", repr(text))
+        return getattr(left, sign)(right)  # type: ignore[no-any-return]
+    if _names_a_metric(node):
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        return _call(node.func.id, [node], text)
+    raise expected(
+        "metric", "to join calls of metrics and numbers by + - * /",
+        f"{type(node).__name__.lower()} in {text!r}",
+    )  # fmt: skip
+
+
+def _call(name: str, calls: list[ast.Call], text: str) -> Metric:
+    if name not in NAMED:
+        raise expected("metric", "to be a known name", repr(text), near(name, NAMED))
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    try:
+        for call in calls:
+            positional += [ast.literal_eval(argument) for argument in call.args]
+            named |= {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except ValueError:
+        raise expected("metric", "with plain numbers, texts and lists as arguments", repr(text)) from None
+    try:
+        return NAMED[name](*positional, **named)
+    except TypeError as error:
+        raise expected("metric", f"to call {name} with its own arguments", repr(text), f"({error})") from None
