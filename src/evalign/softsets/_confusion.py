@@ -120,15 +120,20 @@ def check_range(argument: str, values: Tensor, low: float, high: float, hint: st
     Under `torch.compile` and for values batched by `vmap` nothing is checked; on an accelerator the
     check runs there and stops the program later.
     """
-    if torch.compiler.is_compiling() or values.numel() == 0:
-        return
-    if values.device.type != "cpu":
+    if values.device.type != "cpu" and values.numel() > 0 and not torch.compiler.is_compiling():
         torch._assert_async(((values >= low) & (values <= high)).all())
-        return
-    try:
-        smallest, largest = (bound.item() for bound in values.aminmax())
-    except RuntimeError:  # batched by vmap: the values cannot be read
-        return
-    if not (smallest >= low and largest <= high):
-        wrong = largest if smallest >= low else smallest
+    found = value_range(values)
+    if found is not None and not (found[0] >= low and found[1] <= high):
+        wrong = found[1] if found[0] >= low else found[0]
         raise expected(argument, f"in {low}..{high}", wrong, hint)
+
+
+def value_range(values: Tensor) -> tuple[float, float] | None:
+    """The smallest and the largest value, or None where they cannot be read at once."""
+    if values.device.type != "cpu" or values.numel() == 0 or torch.compiler.is_compiling():
+        return None
+    try:
+        smallest, largest = values.aminmax()
+        return smallest.item(), largest.item()
+    except RuntimeError:  # batched by vmap: the values cannot be read
+        return None

@@ -51,11 +51,10 @@ def logit_confusion(
     """
     check_temperature(temperature)
     rows, d = logits.shape
-    if step or weight.requires_grad or plain_only() or (targets.ndim == 2 and d > 2):
+    if step or targets.ndim == 2 or weight.requires_grad or plain_only():
         return _plain(logits, targets, weight, temperature, step)
     if d == 2:
-        positive = targets if targets.ndim == 1 else targets[:, 1]
-        return binary_logit_confusion(logits, positive, weight, temperature=temperature)
+        return binary_logit_confusion(logits, targets, weight, temperature=temperature)
     block = max(1, BLOCK // d) if logits.device.type == "cpu" else rows
     if rows <= block:
         return _many(logits, targets, weight, temperature)
@@ -149,7 +148,7 @@ class _Many(torch.autograd.Function):
         few = logits.shape[-1] <= FEW
         dim = 0 if few else -1
         a, b, s1, s2, floor = _pieces(temperature)
-        x = logits.t().contiguous() if few else logits.clone()
+        x = (logits.t() if few else logits).clone(memory_format=torch.contiguous_format)
         top, first = _max(x, dim)
         x.scatter_(dim, first, -torch.inf)
         runner_up, second = _max(x, dim)

@@ -1,0 +1,37 @@
+# Two commands do all the set-up on a fresh clone: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint docs clean
+
+demo: $(VENV)/.core
+	$(BIN)/python examples/mammography.py
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+
+docs: $(VENV)/.dev
+	for figure in docs/figures/*.py; do $(BIN)/python $$figure || exit 1; done
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("evalign needs Python 3.10 or newer" if sys.version_info < (3, 10) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	touch $@ $(VENV)/.core

@@ -1,0 +1,191 @@
+"""What every loss does first: check logits, targets and weights, and lay them out as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from evalign._errors import expected
+from evalign.softsets._confusion import check_range, value_range
+
+TASKS = ("auto", "multiclass", "binary", "multilabel")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch as rows. A column is a class, or for binary and multilabel tasks a label.
+
+    Rows (for labels: cells) that are ignored have target 0 and weight 0.
+    """
+
+    task: str
+    #: (n, columns), float32 at least.
+    logits: Tensor
+    #: Class indices (n,), soft class targets (n, d), or labels (n, columns) as floats.
+    targets: Tensor
+    #: The weights, (n,) for classes and (n, columns) for labels; None if all are 1.
+    weight: Tensor | None
+
+    def shares(self) -> tuple[Tensor, Tensor | float]:
+        """The weights divided by their sum (all 0 if that is 0), and the sum."""
+        if self.weight is None:
+            cells = self.logits if self.task != "multiclass" else self.logits[:, 0]
+            return torch.full_like(cells, 1 / max(cells.numel(), 1)), cells.numel()
+        total = self.weight.sum()
+        return self.weight / total.masked_fill(total == 0, 1.0), total
+
+
+def as_rows(
+    logits: Tensor,
+    targets: Tensor,
+    sample_weight: Tensor | None = None,
+    *,
+    task: str = "auto",
+    class_weight: Tensor | None = None,
+    ignore_index: int | None = None,
+) -> Rows:
+    """Lay out a batch as rows, or say what is wrong with it.
+
+    >>> rows = as_rows(torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long))
+    >>> rows.task, rows.logits.shape, rows.targets.shape
+    ('multiclass', torch.Size([32, 3]), torch.Size([32]))
+    """
+    if not logits.is_floating_point() or logits.ndim == 0:
+        raise expected("logits", "of a floating type with a row a target", f"{logits.dtype}, {logits.ndim}-d")
+    task = _task(logits, targets) if task == "auto" else task
+    values = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    if task == "multiclass":
+        rows = _classes(values, targets, class_weight, ignore_index)
+        cells: Sequence[int] = (logits.shape[0], *logits.shape[2:])
+    else:
+        rows = _labels(task, values, targets, class_weight, ignore_index)
+        cells = targets.shape
+    if sample_weight is None:
+        return rows
+    weight = _cell_weight(sample_weight, cells).to(values.dtype)
+    shape = rows.targets.shape if task != "multiclass" else rows.targets.shape[:1]
+    weight = _flat(weight) if task == "multilabel" else weight.reshape(shape)
+    weight = weight if rows.weight is None else weight * rows.weight
+    return Rows(rows.task, rows.logits, rows.targets, weight)
+
+
+def class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | None:
+    """Check weights of classes: one a class, none negative, not all 0.
+
+    >>> class_weights([1, 5])
+    tensor([1., 5.])
+    """
+    if class_weight is None:
+        return None
+    weights = torch.as_tensor(class_weight, dtype=torch.get_default_dtype())
+    if weights.ndim != 1 or not weights.isfinite().all() or (weights < 0).any() or not weights.sum() > 0:
+        raise expected("class_weight", "with one weight >= 0 a class", weights.tolist())
+    return weights
+
+
+def _task(logits: Tensor, targets: Tensor) -> str:
+    if logits.ndim == 1 or logits.shape[1] == 1:
+        return "binary"
+    if logits.shape != targets.shape:
+        return "multiclass"
+    if targets.is_floating_point():
+        raise expected(
+            "task", "to be given for float targets of the logits' shape", "'auto'",
+            "Say task='multiclass' for soft class targets or task='multilabel' for labels.",
+        )  # fmt: skip
+    return "multilabel"
+
+
+def _classes(
+    logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None
+) -> Rows:
+    if logits.ndim < 2 or logits.shape[1] < 2:
+        raise expected("logits", "of shape (N, d, ...) with d >= 2", f"shape {tuple(logits.shape)}")
+    d, cells = logits.shape[1], (logits.shape[0], *logits.shape[2:])
+    if class_weight is not None and len(class_weight) != d:
+        raise expected("class_weight", f"with one weight for each of {d} classes", len(class_weight))
+    flat = _flat(logits)
+    if targets.shape == logits.shape and targets.is_floating_point():
+        soft = _flat(targets).to(flat.dtype)
+        check_range("targets", soft, 0, 1)
+        soft = soft if class_weight is None else soft * class_weight.to(soft)
+        weight = soft.sum(-1)
+        return Rows("multiclass", flat, soft / weight.masked_fill(weight == 0, 1.0).unsqueeze(-1), weight)
+    if targets.shape != cells:
+        raise expected("targets", f"of shape {cells}", f"shape {tuple(targets.shape)}")
+    if targets.is_floating_point():
+        raise expected("targets", "to be class indices of an integer type", targets.dtype)
+    indices, weight = _kept(targets.reshape(-1).long(), d - 1, ignore_index, flat.dtype)
+    if class_weight is not None:
+        of_class = class_weight.to(flat)[indices]
+        weight = of_class if weight is None else weight * of_class
+    return Rows("multiclass", flat, indices, weight)
+
+
+def _labels(
+    task: str, logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None
+) -> Rows:
+    if class_weight is not None and len(class_weight) != 2:
+        raise expected("class_weight", "with two weights, for 0 and for 1", len(class_weight))
+    if task == "binary":
+        logits = _one_logit(logits, targets)
+        flat, labels = logits.reshape(-1, 1), targets.reshape(-1, 1)
+    else:
+        if logits.ndim < 2 or logits.shape != targets.shape:
+            wanted = f"of the logits' shape {tuple(logits.shape)}, (N, labels, ...)"
+            raise expected("targets", wanted, f"shape {tuple(targets.shape)}")
+        flat, labels = _flat(logits), _flat(targets)
+    labels, weight = _kept(labels.to(flat.dtype), 1, ignore_index, flat.dtype)
+    if class_weight is not None:
+        of_zero, of_one = class_weight.to(flat)
+        of_class = of_zero + (of_one - of_zero) * labels
+        weight = of_class if weight is None else weight * of_class
+    return Rows(task, flat, labels, weight)
+
+
+def _one_logit(logits: Tensor, targets: Tensor) -> Tensor:
+    """One logit a target; two, as a softmax network has them, are joined to their difference."""
+    if logits.shape == targets.shape:
+        return logits
+    if logits.ndim > 1 and targets.shape == (logits.shape[0], *logits.shape[2:]):
+        if logits.shape[1] == 1:
+            return logits.squeeze(1)
+        if logits.shape[1] == 2:
+            return logits[:, 1] - logits[:, 0]
+    raise expected(
+        "targets", f"to match binary logits of shape {tuple(logits.shape)}", f"shape {tuple(targets.shape)}"
+    )
+
+
+def _kept(
+    targets: Tensor, highest: int, ignore_index: int | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor | None]:
+    """The targets with 0 where they are ignored, and weights that say so; None if none is."""
+    found = value_range(targets)
+    inside = found is not None and found[0] >= 0 and found[1] <= highest
+    if ignore_index is None or (inside and not 0 <= ignore_index <= highest):
+        keep = None
+    else:
+        keep = targets != ignore_index
+        targets = targets.masked_fill(~keep, 0)
+    if not inside:
+        check_range("targets", targets, 0, highest, f"ignore_index is {ignore_index}.")
+    return targets, None if keep is None else keep.to(dtype)
+
+
+def _cell_weight(sample_weight: Tensor, cells: Sequence[int]) -> Tensor:
+    if sample_weight.shape == (cells[0],) and len(cells) > 1:
+        sample_weight = sample_weight.view(-1, *[1] * (len(cells) - 1)).expand(*cells)
+    if sample_weight.shape != tuple(cells):
+        wanted = f"of shape {(cells[0],)} or {tuple(cells)}"
+        raise expected("sample_weight", wanted, f"shape {tuple(sample_weight.shape)}")
+    check_range("sample_weight", sample_weight, 0, torch.finfo(torch.float64).max)
+    return sample_weight
+
+
+def _flat(values: Tensor) -> Tensor:
+    """(N, columns, ...) as (n, columns)."""
+    return values if values.ndim == 2 else values.movedim(1, -1).reshape(-1, values.shape[1])

@@ -1,0 +1,218 @@
+"""`MetricLoss`: any function of the confusion matrix as a criterion for PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from evalign import metrics
+from evalign._errors import expected
+from evalign.losses._inputs import TASKS, Rows, as_rows, class_weights
+from evalign.metrics import Confusion, Metric
+from evalign.softsets import HardStep, LinearStep, Step, binary_logit_confusion, binary_soft_confusion
+from evalign.softsets._fused import logit_confusion, poison
+from evalign.softsets._steps import check_temperature
+
+#: The thresholds over which Tsoi et al. (2022) train and evaluate.
+BTG_THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+class MetricLoss(nn.Module):
+    """Train on the metric: 1 - M(C), with C the soft confusion matrix of the batch.
+
+    Use it wherever `nn.CrossEntropyLoss` or `nn.BCEWithLogitsLoss` stands: logits in, one number out.
+    A metric for which lower is better is minimised as it is.
+
+    Args:
+        metric: A name (`"f1"`), a call (`"fbeta(beta=2)"`), a formula (`"tp / (tp + fn)"`), a
+            function of a `Confusion`, or a `Metric`.
+        task: `"multiclass"` for logits (N, d, ...) with class indices (N, ...) or soft targets (N, d,
+            ...), `"binary"` for one logit a row, (N,) or (N, 1, ...), `"multilabel"` for (N, L, ...)
+            with targets of that shape. `"auto"` tells by the shapes.
+        temperature: How soft the memberships are, in (0, 0.4]. May be set at any time; cool it as
+            training goes on.
+        step: A step of `evalign.softsets` in place of the linear step with temperature.
+        thresholds: For binary and multilabel tasks, one threshold or many, over which the metric is
+            averaged; `"btg"` is 0.1, 0.2, ..., 0.9. Default: 0.5.
+        memory: In [0, 1). How much of the confusion matrix is remembered from earlier batches, for
+            batches too small to hold every class. Only the newest batch carries gradient. The memory
+            is kept in `state_dict`, and rests in `eval()` mode and under `torch.no_grad()`.
+        anchor: That multiple of cross-entropy is added.
+        class_weight: One weight a class (for labels: for 0 and 1) that multiplies the rows' weights.
+        ignore_index: Rows (for labels: cells) with this target count nothing.
+
+    If no row counts, the loss is that of an empty matrix, with gradient 0.
+
+    >>> loss = MetricLoss("f1")
+    >>> logits = torch.tensor([[2.0, 0.0], [0.5, 1.0], [1.0, 0.0]], requires_grad=True)
+    >>> value = loss(logits, torch.tensor([0, 1, 1]))
+    >>> value.backward()
+    >>> value, loss.last_confusion
+    (tensor(0.4134, grad_fn=...), tensor([[0.9046, 0.0954],
+            [1.1303, 0.8697]]))
+
+    References:
+        Tsoi et al. (2022), Bridging the gap: unifying the training and evaluation of neural network
+        binary classifiers; Tsoi et al. (2024), Aligning multiclass neural network classifier
+        criterion with task performance metrics.
+    """
+
+    running_confusion: Tensor | None
+    class_weight: Tensor | None
+    _levels: Tensor | None
+
+    def __init__(
+        self,
+        metric: Metric | Callable[[Confusion], Tensor] | str,
+        *,
+        task: str = "auto",
+        temperature: float = 0.2,
+        step: Step | None = None,
+        thresholds: Sequence[float] | Tensor | float | str | None = None,
+        memory: float = 0.0,
+        anchor: float = 0.0,
+        class_weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = -100,
+    ) -> None:
+        super().__init__()
+        self.metric = metrics.get(metric)
+        if getattr(self.metric, "average", "auto") is None:
+            raise expected("metric", "with an average that gives one number", self.metric.name)
+        if task not in TASKS:
+            raise expected("task", f"to be one of {TASKS}", repr(task))
+        if isinstance(step, HardStep):
+            raise expected("step", "with a gradient, such as LinearStep()", step)
+        if not 0 <= memory < 1:
+            raise expected("memory", "in [0, 1)", memory)
+        if not 0 <= anchor < float("inf"):
+            raise expected("anchor", "to be a number >= 0", anchor)
+        self.task = task
+        self.step = step
+        self.memory = memory
+        self.anchor = anchor
+        self.ignore_index = ignore_index
+        self._temperature = check_temperature(temperature)
+        self._last: tuple[Tensor, Tensor | float] | None = None
+        self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
+        self.register_buffer("_levels", _levels(thresholds, self.metric), persistent=False)
+        self.register_buffer("running_confusion", None)
+
+    @property
+    def temperature(self) -> float:
+        """How soft the memberships are, in (0, 0.4]; cooling it brings the loss closer to the metric."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        if self.step is not None:
+            raise ValueError(f"Expected no `temperature` to be set, since `step` is fixed to {self.step}.")
+        self._temperature = check_temperature(value)
+
+    @property
+    def last_confusion(self) -> Tensor | None:
+        """The soft confusion matrix of the last batch, without gradient; None before the first."""
+        return None if self._last is None else self._last[0] * self._last[1]
+
+    def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """The loss of a batch. `sample_weight` has shape (N,), or that of class-index targets."""
+        if torch.is_autocast_enabled(logits.device.type):
+            with torch.autocast(logits.device.type, enabled=False):
+                return self._loss(logits, targets, sample_weight)
+        return self._loss(logits, targets, sample_weight)
+
+    def _loss(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Tensor:
+        rows = as_rows(
+            logits, targets, sample_weight,
+            task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
+        )  # fmt: skip
+        share, total = rows.shares()
+        confusion = self._confusion(rows, share)
+        self._last = confusion.detach(), total
+        value = self._value(self._remember(confusion), rows.task)
+        loss = 1 - value if self.metric.higher_is_better else value
+        return loss + self.anchor * _cross_entropy(rows, share) if self.anchor else loss
+
+    def _confusion(self, rows: Rows, share: Tensor) -> Tensor:
+        """The soft confusion matrix of a batch, with sum 1: (d, d), or (thresholds, labels, 2, 2)."""
+        if rows.task == "multiclass":
+            if self._levels is not None:
+                raise expected("thresholds", "for binary or multilabel logits only", "classes")
+            return logit_confusion(
+                rows.logits, rows.targets, share, temperature=self.temperature, step=self.step
+            )
+        if rows.logits.shape[1] == 1 and self._levels is None and self.step is None:
+            columns = (side.squeeze(1) for side in (rows.logits, rows.targets, share))
+            return binary_logit_confusion(*columns, temperature=self.temperature)[None, None]
+        step = self.step or LinearStep(temperature=self.temperature)
+        levels = 0.5 if self._levels is None else self._levels.to(rows.logits.dtype)
+        matrix = binary_soft_confusion(rows.logits.sigmoid(), rows.targets, levels, step, share)
+        return matrix + poison(rows.logits)
+
+    def _remember(self, confusion: Tensor) -> Tensor:
+        """The running average of confusion matrices, whose gradient is that of the newest alone."""
+        if not (self.memory and self.training and torch.is_grad_enabled()):
+            return confusion
+        newest = confusion.detach()
+        old = self.running_confusion
+        if old is not None and old.shape != newest.shape:
+            wanted = f"to give a confusion matrix of shape {tuple(old.shape)}, as before"
+            raise expected("logits", wanted, f"shape {tuple(newest.shape)}")
+        average = newest if old is None else self.memory * old + (1 - self.memory) * newest
+        if old is not None:
+            average = torch.where(newest.sum() == 0, old, average)  # no row counted
+        # A NaN must show in the loss, but not stay in the memory.
+        fallback = torch.zeros_like(newest) if old is None else old
+        self.running_confusion = torch.where(average.isfinite().all(), average, fallback)
+        return average + (confusion - newest)
+
+    def _value(self, confusion: Tensor, task: str) -> Tensor:
+        if task == "multiclass":
+            return self.metric(confusion)
+        return self.metric.over_labels(confusion, keep_absent=False).mean()
+
+    def get_extra_state(self) -> dict[str, float]:
+        """The temperature, so that it is saved with the memory."""
+        return {"temperature": self._temperature}
+
+    def set_extra_state(self, state: dict[str, float]) -> None:
+        """Restore the temperature."""
+        self._temperature = check_temperature(state["temperature"])
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # The memory takes its shape from the first batch, so the stored one may be the first to have any.
+        stored = state_dict.get(prefix + "running_confusion")
+        self.running_confusion = None if stored is None else torch.empty_like(stored)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        kind = f"step={self.step}" if self.step else f"temperature={self.temperature:g}"
+        return f"{self.metric.name!r}, task={self.task!r}, {kind}, memory={self.memory}, anchor={self.anchor}"
+
+
+def _levels(thresholds: Sequence[float] | Tensor | float | str | None, metric: Metric) -> Tensor | None:
+    if thresholds is None:
+        if metric.over_thresholds:
+            thresholds = BTG_THRESHOLDS
+        else:
+            return None
+    if isinstance(thresholds, str):
+        if thresholds != "btg":
+            raise expected("thresholds", "to be numbers or 'btg'", repr(thresholds))
+        thresholds = BTG_THRESHOLDS
+    levels = torch.as_tensor(thresholds, dtype=torch.float64).reshape(-1)
+    if levels.numel() == 0 or not ((levels > 0) & (levels < 1)).all():
+        raise expected("thresholds", "in (0, 1)", levels.tolist())
+    return levels
+
+
+def _cross_entropy(rows: Rows, share: Tensor) -> Tensor:
+    if rows.task == "multiclass":
+        terms = F.cross_entropy(rows.logits, rows.targets, reduction="none")
+    else:
+        terms = F.binary_cross_entropy_with_logits(rows.logits, rows.targets, reduction="none")
+    return (terms * share).sum()

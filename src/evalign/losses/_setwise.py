@@ -1,0 +1,131 @@
+"""Losses of a whole batch that are no function of a soft-set confusion matrix, and soft F-beta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from evalign._errors import expected
+from evalign.losses._inputs import TASKS, as_rows, class_weights
+from evalign.losses._metric_loss import MetricLoss
+from evalign.metrics import divide, fbeta
+from evalign.metrics._counts import Average, mean
+
+
+class _NoStep:
+    """The probability itself as membership."""
+
+    def __call__(self, probabilities: Tensor, threshold: Tensor | float) -> Tensor:
+        return probabilities
+
+    def __repr__(self) -> str:
+        return "none"
+
+
+class SoftFBetaLoss(MetricLoss):
+    """1 - F-beta with plain probabilities as counts, without any step.
+
+    >>> SoftFBetaLoss()(torch.tensor([2.0, -2.0]), torch.tensor([1, 0]))
+    tensor(0.1192)
+
+    References:
+        Pastor-Pellicer et al. (2013), F-measure as the error function to train neural networks;
+        Lee et al. (2021), A surrogate loss function for optimization of F-beta score, eq. 23 and 24.
+    """
+
+    def __init__(
+        self,
+        beta: float | Sequence[float] = 1.0,
+        *,
+        average: Average = "auto",
+        task: str = "auto",
+        class_weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = -100,
+    ) -> None:
+        super().__init__(
+            fbeta(beta, average=average),
+            task=task, step=_NoStep(), class_weight=class_weight, ignore_index=ignore_index,
+        )  # fmt: skip
+
+
+class DiceLoss(nn.Module):
+    """1 - 2 sum(p y) / (sum(p^2) + sum(y^2)): class 1 for two classes, the mean over classes beyond.
+
+    >>> DiceLoss()(torch.tensor([2.0, -2.0]), torch.tensor([1, 0]))
+    tensor(0.0159)
+
+    References:
+        Milletari et al. (2016), V-Net: fully convolutional neural networks for volumetric medical
+        image segmentation.
+    """
+
+    class_weight: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        task: str = "auto",
+        class_weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = -100,
+    ) -> None:
+        super().__init__()
+        if task not in TASKS:
+            raise expected("task", f"to be one of {TASKS}", repr(task))
+        self.task = task
+        self.ignore_index = ignore_index
+        self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
+
+    def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """The loss of a batch."""
+        rows = as_rows(
+            logits, targets, sample_weight,
+            task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
+        )  # fmt: skip
+        share = rows.shares()[0]
+        if rows.task == "multiclass":
+            share = share.unsqueeze(-1)
+            p = rows.logits.softmax(-1)
+            y = rows.targets if rows.targets.ndim == 2 else torch.zeros_like(p).scatter(
+                -1, rows.targets.unsqueeze(-1), 1.0
+            )
+            if p.shape[1] == 2:
+                p, y = p[:, 1:], y[:, 1:]
+        else:
+            p, y = rows.logits.sigmoid(), rows.targets
+        size = ((p * p + y * y) * share).sum(0)
+        return 1 - mean(divide(2 * (p * y * share).sum(0), size), size != 0)
+
+
+class WMWLoss(nn.Module):
+    """Ranks positives above negatives: the mean of max(gamma - (p_pos - p_neg), 0)^power over pairs.
+
+    For two classes. 0 if the batch lacks one of them. Memory grows with positives times negatives.
+
+    >>> WMWLoss()(torch.tensor([2.0, -2.0, 0.0]), torch.tensor([1, 0, 1]))
+    tensor(0.)
+    >>> WMWLoss()(torch.tensor([-1.0, 1.0]), torch.tensor([1, 0]))
+    tensor(0.2903)
+
+    References:
+        Yan et al. (2003), Optimizing classifier performance via an approximation to the
+        Wilcoxon-Mann-Whitney statistic.
+    """
+
+    def __init__(self, gamma: float = 0.2, power: float = 3.0, *, ignore_index: int | None = -100) -> None:
+        super().__init__()
+        if not 0 < gamma <= 1:
+            raise expected("gamma", "in (0, 1]", gamma)
+        if not power > 1:
+            raise expected("power", "above 1", power)
+        self.gamma, self.power, self.ignore_index = gamma, power, ignore_index
+
+    def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """The loss of a batch."""
+        rows = as_rows(logits, targets, sample_weight, task="binary", ignore_index=self.ignore_index)
+        scores, labels, share = (x.squeeze(1) for x in (rows.logits.sigmoid(), rows.targets, rows.shares()[0]))
+        positive, negative = (labels > 0.5) & (share > 0), (labels <= 0.5) & (share > 0)
+        gap = (self.gamma - scores[positive].unsqueeze(1) + scores[negative]).clamp_min(0) ** self.power
+        weight = share[positive].unsqueeze(1) * share[negative]
+        return divide((gap * weight).sum(), weight.sum()) + 0 * scores.sum()
