@@ -23,7 +23,7 @@ def near(name: str, known: Iterable[str]) -> str:
     'Did you mean f1?'
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     if close:
         return f"Did you mean {' or '.join(close)}?"
     return f"Known: {', '.join(names)}."

@@ -265,3 +265,9 @@ def test_class_balanced_weights_make_classes_count_the_same():
     assert weights.tolist() == pytest.approx([7 / 4, 7 / 2, 0, 7])
     sums = torch.zeros(4).index_add(0, targets, weights[targets])
     assert sums.tolist() == pytest.approx([7, 7, 0, 7])
+
+
+def test_losses_show_their_settings():
+    assert repr(FocalLoss(1.5)) == "FocalLoss(gamma=1.5)"
+    assert repr(SurrogateFBetaLoss(2, 0.1)) == "SurrogateFBetaLoss(beta=2, positive_rate=0.1, q=0.0)"
+    assert repr(WMWLoss()) == "WMWLoss(gamma=0.2, power=3.0)"

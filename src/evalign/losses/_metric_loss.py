@@ -57,7 +57,7 @@ class MetricLoss(nn.Module):
 
     References:
         Tsoi et al. (2022), Bridging the gap: unifying the training and evaluation of neural network
-        binary classifiers; Tsoi et al. (2024), Aligning multiclass neural network classifier
+        binary classifiers; Li et al. (2025), Aligning multiclass neural network classifier
         criterion with task performance metrics.
     """
 

@@ -85,6 +85,10 @@ class FocalLoss(PointwiseLoss):
             raise expected("gamma", "to be a number >= 0", gamma)
         self.gamma = gamma
 
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"gamma={self.gamma}"
+
     def _terms(self, rows: Rows) -> Tensor:
         log_p, share = _log_probabilities(rows)
         if self.gamma == 0:
@@ -128,6 +132,10 @@ class SurrogateFBetaLoss(PointwiseLoss):
             raise expected("q", "in [0, 1]", q)
         self.beta, self.positive_rate, self.q = beta, positive_rate, q
         self.class_balanced = class_balanced
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"beta={self.beta}, positive_rate={self.positive_rate}, q={self.q}"
 
     def _terms(self, rows: Rows) -> Tensor:
         odds = self.beta**2 * self.positive_rate / (1 - self.positive_rate)

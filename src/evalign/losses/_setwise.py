@@ -121,6 +121,10 @@ class WMWLoss(nn.Module):
             raise expected("power", "above 1", power)
         self.gamma, self.power, self.ignore_index = gamma, power, ignore_index
 
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"gamma={self.gamma}, power={self.power}"
+
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch."""
         rows = as_rows(logits, targets, sample_weight, task="binary", ignore_index=self.ignore_index)

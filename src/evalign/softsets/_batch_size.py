@@ -40,7 +40,7 @@ def batch_size_advice(
     BatchSizeAdvice(rows=254, rows_for_tolerance=254, rows_for_rarest=149, bound=0.0999524...)
 
     References:
-        Tsoi et al. (2024), EAST, theorem 5.8.
+        Li et al. (2025), EAST, theorem 5.8.
     """
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
         raise expected("num_classes", "to be an integer >= 2", repr(num_classes))

@@ -16,7 +16,7 @@ def dynamic_threshold(probabilities: Tensor) -> Tensor:
     tensor([0.4000, 0.4500])
 
     References:
-        Tsoi et al. (2024), EAST, section 4.1.
+        Li et al. (2025), EAST, section 4.1.
     """
     if probabilities.ndim < 1 or probabilities.shape[-1] < 2:
         shape = tuple(probabilities.shape)
@@ -36,7 +36,7 @@ def soft_assign(probabilities: Tensor, temperature: float = 0.2, *, step: Step |
     tensor([0.5417, 0.2917, 0.1667])
 
     References:
-        Tsoi et al. (2024), EAST, eq. 5.
+        Li et al. (2025), EAST, eq. 5.
     """
     threshold = dynamic_threshold(probabilities).unsqueeze(-1)
     memberships = (step or LinearStep(temperature=temperature))(probabilities, threshold)

@@ -17,7 +17,7 @@ class Step(Protocol):
     """Maps probabilities and a threshold to memberships in [0, 1]."""
 
     def __call__(self, probabilities: Tensor, threshold: Tensor | float) -> Tensor:
-        """The membership of each probability; 0.5 at the threshold."""
+        """The membership of each probability, rising around the threshold."""
         ...
 
 
@@ -41,7 +41,8 @@ class LinearStep:
     With tau_m = min(tau, 1 - tau), lo = tau - tau_m / 2 and hi = tau + tau_m / 2 it rises from 0 at 0
     to delta at lo, through 0.5 at tau, to 1 - delta at hi and to 1 at 1. With `temperature` T instead
     of `delta`, delta = T and tau_m = 5 T min(tau, 1 - tau): T -> 0 is the hard step, T = 0.2 is
-    delta = 0.2.
+    delta = 0.2. At T = 0.4 the piece on the threshold's shorter side is empty, so the step starts at
+    0.4 (or ends at 0.6); just below, that piece is very steep.
 
     >>> step = LinearStep()
     >>> step(torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0]), 0.5)
@@ -50,7 +51,7 @@ class LinearStep:
     tensor([0.0082, 0.9918])
 
     References:
-        Tsoi et al. (2022), Bridging the gap, eq. 5; Tsoi et al. (2024), EAST, eq. 4.
+        Tsoi et al. (2022), Bridging the gap, eq. 5; Li et al. (2025), EAST, eq. 4.
     """
 
     def __init__(self, delta: float | None = None, *, temperature: float | None = None) -> None:
