@@ -18,9 +18,15 @@ def batch(rows=12, seed=0):
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [("f1", "f1_score"), ("fbeta(beta=2)", "f2_score"), ("accuracy", "accuracy_metric"), ("precision", "prec"),
-     ("recall", "rec"), ("specificity", "spec")],
-)  # fmt: skip
+    [
+        ("f1", "f1_score"),
+        ("fbeta(beta=2)", "f2_score"),
+        ("accuracy", "accuracy_metric"),
+        ("precision", "prec"),
+        ("recall", "rec"),
+        ("specificity", "spec"),
+    ],
+)
 def test_value_and_gradient_are_those_of_the_package(ours, theirs):
     logits, targets = batch()
     wanted = logits.clone().requires_grad_()

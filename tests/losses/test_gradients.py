@@ -18,6 +18,10 @@ from evalign.losses import (
 )
 from evalign.softsets import LinearStep, SigmoidStep
 
+METRICS = [
+    "accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fbeta(beta=2)", "jaccard",
+    "f1(average='weighted')", "gmean", "mcc", "cohen_kappa", "informedness", "tp / (tp + sqrt(fp * fn) + 1)",
+]  # fmt: skip
 TASKS = ["multiclass", "pair", "soft", "binary", "multilabel", "dense"]
 
 
@@ -43,9 +47,7 @@ def settings(task):
     return "multiclass" if task == "soft" else "auto"
 
 
-@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "precision", "recall", "specificity",
-                                  "fbeta(beta=2)", "f1(average='weighted')", "jaccard", "gmean", "mcc",
-                                  "cohen_kappa", "informedness", "tp / (tp + sqrt(fp * fn) + 1)"])  # fmt: skip
+@pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("task", TASKS)
 def test_gradcheck_of_metric_loss(name, task):
     logits, targets = batch(task)
@@ -107,7 +109,12 @@ def test_gradcheck_of_other_losses(loss, task):
 @pytest.mark.parametrize("task", ["binary", "pair"])
 @pytest.mark.parametrize(
     "loss",
-    [SurrogateFBetaLoss(1, 0.3), SurrogateFBetaLoss(2, 0.1, q=0.5), SurrogateFBetaLoss(1, 0.5, q=1), WMWLoss()],
+    [
+        SurrogateFBetaLoss(1, 0.3),
+        SurrogateFBetaLoss(2, 0.1, q=0.5),
+        SurrogateFBetaLoss(1, 0.5, q=1),
+        WMWLoss(),
+    ],
     ids=["q0", "q0.5", "q1", "wmw"],
 )
 def test_gradcheck_of_binary_losses(loss, task):
@@ -156,7 +163,9 @@ def test_vmap_over_models_and_targets():
     logits, targets = (torch.stack([pair[i].detach() for pair in pairs]) for i in (0, 1))
     loss = MetricLoss("f1")
     together = torch.func.vmap(loss)(logits, targets)
-    torch.testing.assert_close(together, torch.stack([loss(z, y) for z, y in zip(logits, targets, strict=True)]))
+    torch.testing.assert_close(
+        together, torch.stack([loss(z, y) for z, y in zip(logits, targets, strict=True)])
+    )
 
 
 @pytest.mark.parametrize("task", ["multiclass", "pair", "binary", "multilabel"])

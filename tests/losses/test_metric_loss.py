@@ -199,7 +199,9 @@ def test_weights_repeat_rows(d):
     torch.testing.assert_close(loss(logits, targets, times.double()), repeated)
     class_weight = torch.arange(1, d + 1)
     weighted = MetricLoss("f1", anchor=0.3, class_weight=class_weight.tolist())
-    torch.testing.assert_close(weighted(logits, targets), loss(logits, targets, class_weight[targets].double()))
+    torch.testing.assert_close(
+        weighted(logits, targets), loss(logits, targets, class_weight[targets].double())
+    )
 
 
 def test_class_weights_of_labels_and_soft_targets():

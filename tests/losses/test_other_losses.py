@@ -82,7 +82,8 @@ def naive_surrogate(f, y, beta, rate, q):
 def test_surrogate_fbeta_equals_a_loop(beta, rate, q, balanced):
     logits, targets = batch(2)
     rows = [
-        naive_surrogate(f.item(), y.item(), beta, rate, q) * ((1 / rate if y else 1 / (1 - rate)) if balanced else 1)
+        naive_surrogate(f.item(), y.item(), beta, rate, q)
+        * ((1 / rate if y else 1 / (1 - rate)) if balanced else 1)
         for f, y in zip(margin(logits).sigmoid(), targets, strict=True)
     ]
     loss = SurrogateFBetaLoss(beta, rate, q, balanced)
@@ -93,7 +94,9 @@ def test_surrogate_fbeta_equals_a_loop(beta, rate, q, balanced):
 def test_small_q_tends_to_the_logarithm():
     logits, targets = batch(2)
     limit = SurrogateFBetaLoss(2, 0.1)(logits, targets)
-    torch.testing.assert_close(SurrogateFBetaLoss(2, 0.1, q=1e-6)(logits, targets), limit, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        SurrogateFBetaLoss(2, 0.1, q=1e-6)(logits, targets), limit, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_q_one_is_half_the_mae():
@@ -128,7 +131,10 @@ def test_the_surrogate_is_stationary_where_fbeta_is(miss, alarm, rate, beta):
     def surrogate(q0, q1):
         p = torch.stack([1 - q0, q1])
         loss = SurrogateFBetaLoss(beta, rate)
-        terms = loss(p[:1].logit(), torch.tensor([1])) * rate, loss(p[1:].logit(), torch.tensor([0])) * (1 - rate)
+        terms = (
+            loss(p[:1].logit(), torch.tensor([1])) * rate,
+            loss(p[1:].logit(), torch.tensor([0])) * (1 - rate),
+        )
         return terms[0] + terms[1]
 
     q = torch.tensor([miss, alarm], dtype=torch.float64, requires_grad=True)

@@ -82,7 +82,9 @@ def specificity(index, average, plus_recall=0, minus=0):
     values = ratio(tn, tn + fp) + plus_recall * ratio(tp, tp + fn) - minus
     if average == "binary":
         return values[1]
-    return values if average is None else np.average(values, weights=tp + fn if average == "weighted" else None)
+    return (
+        values if average is None else np.average(values, weights=tp + fn if average == "weighted" else None)
+    )
 
 
 informedness = partial(specificity, plus_recall=1, minus=1)
@@ -176,7 +178,9 @@ def test_cost_equals_its_formula():
         metric = metrics.cost(table)
         assert float(metric(matrix)) == pytest.approx(total / matrix.sum(), abs=1e-6)
         assert float(metric(matrix.astype(np.float32))) == pytest.approx(total / matrix.sum(), abs=1e-5)
-        assert metric.score(*as_rows(matrix), labels=range(len(matrix))) == pytest.approx(total / matrix.sum())
+        assert metric.score(*as_rows(matrix), labels=range(len(matrix))) == pytest.approx(
+            total / matrix.sum()
+        )
 
 
 def test_one_beta_a_class_equals_sklearn_class_by_class():
@@ -186,7 +190,9 @@ def test_one_beta_a_class_equals_sklearn_class_by_class():
     for matrix in matrices:
         truth, guess, weight = as_rows(matrix)
         alone = [
-            sk.fbeta_score(truth, guess, beta=beta, labels=[k], average=None, sample_weight=weight, zero_division=0)
+            sk.fbeta_score(
+                truth, guess, beta=beta, labels=[k], average=None, sample_weight=weight, zero_division=0
+            )
             for k, beta in enumerate(betas)
             if k in truth or k in guess
         ]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from evalign import metrics
-from evalign.metrics import Metric, accuracy, f1, informedness, mcc, precision, recall
+from evalign.metrics import Metric, accuracy, f1, mcc, precision, recall
 
 MATRIX = torch.tensor([[8.0, 2.0], [4.0, 6.0]], dtype=torch.float64)
 F1, PRECISION, RECALL, ACCURACY, MCC, COST = 12 / 18, 0.75, 0.6, 0.7, 40 / 9600**0.5, 2.1  # by hand
@@ -50,7 +50,8 @@ def test_formula_reads_as_it_is_computed(metric):
 
 
 @pytest.mark.parametrize(("metric", "higher"), [
-    (f1() + mcc(), True), (f1() * mcc(), True), (f1() / cost, True), (f1() - cost, True), (cost - f1(), False),
+    (f1() + mcc(), True), (f1() * mcc(), True), (f1() / cost, True), (f1() - cost, True),
+    (cost - f1(), False),
     (cost + cost, False), (cost * cost, False), (cost / 2, False), (cost + 1, False), (cost - 1, False),
     (1 - f1(), False), (f1() - 1, True), (-f1(), False), (-cost, True), (1 - cost, True), (2 * cost, False),
     (f1() * -2, False), (-2 * cost, True), (f1() / -2, False), (1 / f1(), False), (-1 / f1(), True),
@@ -61,7 +62,9 @@ def test_higher_is_better_follows_the_sign(metric, higher):
 
 
 @pytest.mark.parametrize("join", [Metric.__add__, Metric.__mul__])
-@pytest.mark.parametrize(("left", "right"), [(f1(), cost), (cost, f1()), (f1(), 1 - mcc()), (-f1(), accuracy())])
+@pytest.mark.parametrize(
+    ("left", "right"), [(f1(), cost), (cost, f1()), (f1(), 1 - mcc()), (-f1(), accuracy())]
+)
 def test_metrics_of_opposite_sense_are_not_joined(left, right, join):
     with pytest.raises(ValueError, match="both better when higher or both when lower"):
         join(left, right)
@@ -69,7 +72,8 @@ def test_metrics_of_opposite_sense_are_not_joined(left, right, join):
 
 @pytest.mark.parametrize("other", ["1", None, True, [1], 1j, float("nan"), float("inf"), torch.tensor(0.5)])
 @pytest.mark.parametrize("join", [
-    lambda other: f1() + other, lambda other: other + f1(), lambda other: f1() - other, lambda other: other - f1(),
+    lambda other: f1() + other, lambda other: other + f1(), lambda other: f1() - other,
+    lambda other: other - f1(),
     lambda other: f1() / other, lambda other: other / f1(),
 ], ids=["+", "r+", "-", "r-", "/", "r/"])  # fmt: skip
 def test_only_metrics_and_finite_numbers_are_joined(join, other):

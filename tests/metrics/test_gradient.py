@@ -24,7 +24,10 @@ def test_gradient_equals_finite_differences(make, random_matrix, classes):
     cells = torch.randperm(classes**2, generator=torch.Generator().manual_seed(0))[:30]
     cells = torch.cat([cells, torch.arange(0, classes**2, classes + 1)[:5]])  # some of the diagonal too
     torch.testing.assert_close(
-        metric.gradient(matrix).flatten()[cells], finite_differences(metric, matrix, cells), rtol=1e-5, atol=1e-9
+        metric.gradient(matrix).flatten()[cells],
+        finite_differences(metric, matrix, cells),
+        rtol=1e-5,
+        atol=1e-9,
     )
 
 
@@ -35,7 +38,10 @@ def test_gradient_of_other_averages_equals_finite_differences(random_matrix, nam
     matrix, metric = random_matrix(classes, classes), metrics.NAMED[name](average=average)
     cells = torch.arange(0, classes**2, 1 + classes**2 // 50)
     torch.testing.assert_close(
-        metric.gradient(matrix).flatten()[cells], finite_differences(metric, matrix, cells), rtol=1e-5, atol=1e-9
+        metric.gradient(matrix).flatten()[cells],
+        finite_differences(metric, matrix, cells),
+        rtol=1e-5,
+        atol=1e-9,
     )
 
 

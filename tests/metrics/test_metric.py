@@ -1,4 +1,4 @@
-"""What every metric does with a confusion matrix: batches, types, shapes, scale, copies and wrong arguments."""
+"""What every metric does with a confusion matrix: batches, types, shapes, scale, copies, wrong arguments."""
 
 import copy
 import pickle
@@ -109,13 +109,16 @@ def test_half_precision_does_not_overflow():
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3), (1, 1), (4, 3, 2), (0, 0)], ids=str)
 def test_matrix_must_be_square(make, shape):
-    with pytest.raises(ValueError, match=r"Expected `matrix` of shape \(..., d, d\) with d >= 2, but got shape"):
+    with pytest.raises(
+        ValueError, match=r"Expected `matrix` of shape \(..., d, d\) with d >= 2, but got shape"
+    ):
         make(2)(torch.zeros(shape))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
 @pytest.mark.parametrize("metric", [
-    metrics.fbeta([1, 1, 5], average="weighted"), metrics.cost(1 - torch.eye(3)), metrics.metric("min(recall)"),
+    metrics.fbeta([1, 1, 5], average="weighted"), metrics.cost(1 - torch.eye(3)),
+    metrics.metric("min(recall)"),
     metrics.metric("fp / total", average="macro", higher_is_better=False), 1 - metrics.f1() / 2,
     metrics.metric("max(recall)") + metrics.mcc(),
 ], ids=repr)  # fmt: skip
@@ -158,11 +161,14 @@ def test_positive_must_be_class_0_or_1(positive):
 
 @pytest.mark.parametrize("metric", [metrics.f1(average="binary"), metrics.metric("recall", average="binary")])
 def test_binary_average_needs_two_classes(metric):
-    with pytest.raises(ValueError, match="Expected `average` other than 'binary' .* but got 3 classes"):
+    with pytest.raises(ValueError, match=r"Expected `average` other than 'binary' .* but got 3 classes"):
         metric(torch.ones(3, 3))
 
 
-@pytest.mark.parametrize("beta", [-1, float("nan"), float("inf"), "2", True, [1, -1], [1, None], 1e200, pytest.param(10**400, id="huge")])
+@pytest.mark.parametrize(
+    "beta",
+    [-1, float("nan"), float("inf"), "2", True, [1, -1], [1, None], 1e200, pytest.param(10**400, id="huge")],
+)
 def test_beta_must_be_finite_and_not_negative(beta):
     with pytest.raises(ValueError, match="Expected `beta` to be numbers >= 0"):
         metrics.fbeta(beta)

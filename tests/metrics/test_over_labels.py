@@ -37,7 +37,9 @@ def test_no_average_gives_one_value_a_label(keep_absent):
 
 
 def test_absent_labels_count_unless_told():
-    torch.testing.assert_close(metrics.f1().over_labels(LABELS), metrics.f1().over_labels(LABELS, keep_absent=True))
+    torch.testing.assert_close(
+        metrics.f1().over_labels(LABELS), metrics.f1().over_labels(LABELS, keep_absent=True)
+    )
 
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted", None])

@@ -18,7 +18,8 @@ def data():
 
 
 @pytest.mark.parametrize(("metric", "scoring"), [
-    (metrics.accuracy(), "accuracy"), (metrics.balanced_accuracy(), "balanced_accuracy"), (metrics.f1(), "f1"),
+    (metrics.accuracy(), "accuracy"), (metrics.balanced_accuracy(), "balanced_accuracy"),
+    (metrics.f1(), "f1"),
     (metrics.precision(average="macro"), "precision_macro"), (metrics.jaccard(), "jaccard"),
     (metrics.mcc(), make_scorer(matthews_corrcoef)), (metrics.auroc(), "roc_auc"),
 ], ids=repr)  # fmt: skip
@@ -29,7 +30,10 @@ def test_cross_val_score_equals_sklearn(data, metric, scoring):
 
 
 def test_three_classes_equal_sklearn():
-    model, (features, labels) = DecisionTreeClassifier(max_depth=2, random_state=0), load_iris(return_X_y=True)
+    model, (features, labels) = (
+        DecisionTreeClassifier(max_depth=2, random_state=0),
+        load_iris(return_X_y=True),
+    )
     ours = cross_val_score(model, features, labels, scoring=metrics.f1().scorer())
     np.testing.assert_allclose(ours, cross_val_score(model, features, labels, scoring="f1_macro"), atol=1e-9)
 

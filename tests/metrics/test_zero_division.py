@@ -87,7 +87,8 @@ def test_absent_class_leaves_the_macro_average(name):
 
 
 @pytest.mark.parametrize("name", [
-    "accuracy", "balanced_accuracy", "mcc", "cohen_kappa", "f1", "precision", "recall", "specificity", "jaccard",
+    "accuracy", "balanced_accuracy", "mcc", "cohen_kappa", "f1", "precision", "recall", "specificity",
+    "jaccard",
     "informedness", "f1(average='micro')", "f1(average='weighted')",
 ])  # fmt: skip
 @pytest.mark.parametrize("cell", range(9))
@@ -107,6 +108,8 @@ def test_nan_in_an_otherwise_empty_matrix_gives_nan(cell):
 
 @pytest.mark.parametrize("recalls", ["all above 0", "one is 0"])
 def test_nan_in_any_cell_gives_nan_for_gmean(recalls):
-    matrices = torch.tensor([[3.0, 1, 1], [2, 0 if recalls == "one is 0" else 2, 1], [1, 1, 4]]).repeat(9, 1, 1)
+    matrices = torch.tensor([[3.0, 1, 1], [2, 0 if recalls == "one is 0" else 2, 1], [1, 1, 4]]).repeat(
+        9, 1, 1
+    )
     matrices.view(9, 9).fill_diagonal_(torch.nan)
     assert metrics.gmean()(matrices).isnan().tolist() == [True] * 9

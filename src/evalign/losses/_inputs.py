@@ -32,8 +32,8 @@ class Rows:
     def shares(self) -> tuple[Tensor, Tensor | float]:
         """The weights divided by their sum (all 0 if that is 0), and the sum."""
         if self.weight is None:
-            cells = self.logits if self.task != "multiclass" else self.logits[:, 0]
-            return torch.full_like(cells, 1 / max(cells.numel(), 1)), cells.numel()
+            shape = self.logits.shape[:1] if self.task == "multiclass" else self.logits.shape
+            return self.logits.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
         total = self.weight.sum()
         return self.weight / total.masked_fill(total == 0, 1.0), total
 
@@ -99,9 +99,7 @@ def _task(logits: Tensor, targets: Tensor) -> str:
     return "multilabel"
 
 
-def _classes(
-    logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None
-) -> Rows:
+def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None) -> Rows:
     if logits.ndim < 2 or logits.shape[1] < 2:
         raise expected("logits", "of shape (N, d, ...) with d >= 2", f"shape {tuple(logits.shape)}")
     d, cells = logits.shape[1], (logits.shape[0], *logits.shape[2:])
@@ -112,8 +110,8 @@ def _classes(
         soft = _flat(targets).to(flat.dtype)
         check_range("targets", soft, 0, 1)
         soft = soft if class_weight is None else soft * class_weight.to(soft)
-        weight = soft.sum(-1)
-        return Rows("multiclass", flat, soft / weight.masked_fill(weight == 0, 1.0).unsqueeze(-1), weight)
+        mass = soft.sum(-1)
+        return Rows("multiclass", flat, soft / mass.masked_fill(mass == 0, 1.0).unsqueeze(-1), mass)
     if targets.shape != cells:
         raise expected("targets", f"of shape {cells}", f"shape {tuple(targets.shape)}")
     if targets.is_floating_point():

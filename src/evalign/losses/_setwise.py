@@ -87,8 +87,10 @@ class DiceLoss(nn.Module):
         if rows.task == "multiclass":
             share = share.unsqueeze(-1)
             p = rows.logits.softmax(-1)
-            y = rows.targets if rows.targets.ndim == 2 else torch.zeros_like(p).scatter(
-                -1, rows.targets.unsqueeze(-1), 1.0
+            y = (
+                rows.targets
+                if rows.targets.ndim == 2
+                else torch.zeros_like(p).scatter(-1, rows.targets.unsqueeze(-1), 1.0)
             )
             if p.shape[1] == 2:
                 p, y = p[:, 1:], y[:, 1:]
@@ -128,7 +130,9 @@ class WMWLoss(nn.Module):
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch."""
         rows = as_rows(logits, targets, sample_weight, task="binary", ignore_index=self.ignore_index)
-        scores, labels, share = (x.squeeze(1) for x in (rows.logits.sigmoid(), rows.targets, rows.shares()[0]))
+        scores, labels, share = (
+            x.squeeze(1) for x in (rows.logits.sigmoid(), rows.targets, rows.shares()[0])
+        )
         positive, negative = (labels > 0.5) & (share > 0), (labels <= 0.5) & (share > 0)
         gap = (self.gamma - scores[positive].unsqueeze(1) + scores[negative]).clamp_min(0) ** self.power
         weight = share[positive].unsqueeze(1) * share[negative]

@@ -48,8 +48,8 @@ class CountMetric(Metric):
     def _value(self, matrix: Tensor) -> Tensor:
         if self.batched or matrix.ndim == 2:
             return self._averaged(matrix)
-        flat = torch.func.vmap(self._averaged)(matrix.flatten(0, -3))
-        return flat.unflatten(0, matrix.shape[:-2])
+        flat: Tensor = torch.func.vmap(self._averaged)(matrix.flatten(0, -3))
+        return flat.reshape(*matrix.shape[:-2], *flat.shape[1:])
 
     def _averaged(self, matrix: Tensor) -> Tensor:
         c = Confusion(matrix)
@@ -65,7 +65,8 @@ class CountMetric(Metric):
             return values.squeeze(-1)
         if values.shape != matrix.shape[:-1]:
             raise expected(
-                "metric", f"to return one value, or one for each of {c.num_classes} classes",
+                "metric",
+                f"to return one value, or one for each of {c.num_classes} classes",
                 f"shape {tuple(values.shape)}",
             )
         if average is None:
@@ -73,8 +74,10 @@ class CountMetric(Metric):
         if average == "binary":
             if c.num_classes != 2:
                 raise expected(
-                    "average", "other than 'binary' for more than two classes",
-                    f"{c.num_classes} classes", "Use 'macro', 'micro', 'weighted' or None.",
+                    "average",
+                    "other than 'binary' for more than two classes",
+                    f"{c.num_classes} classes",
+                    "Use 'macro', 'micro', 'weighted' or None.",
                 )
             return values[..., self.positive]
         return mean(values, c.actual if average == "weighted" else c.present)

@@ -74,7 +74,8 @@ class Expression:
             left, right = self._value(node.left, c), self._value(node.right, c)
             result: Tensor = _BINARY[type(node.op)](left, right)
             return result
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
         return _call(node.func.id, [self._value(argument, c) for argument in node.args], c)
 
 

@@ -49,7 +49,9 @@ def _classes(truth: Any, guess: Any, labels: Sequence[Any] | None) -> Any:
         return np.array([0, 1], dtype=found.dtype)
     if found.size < 2:
         raise expected(
-            "y_true", "and `y_pred` to hold two classes", f"only {found[0]!r}",
+            "y_true",
+            "and `y_pred` to hold two classes",
+            f"only {found[0]!r}",
             "Name all classes with `labels`.",
         )
     return found

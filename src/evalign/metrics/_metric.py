@@ -16,6 +16,7 @@ from evalign._errors import expected
 from evalign.metrics._confusion import as_matrix, divide
 from evalign.metrics._labels import label_confusion
 
+
 class Metric(ABC):
     """What a classifier is judged by: a function M(C) of a confusion matrix.
 
@@ -213,7 +214,10 @@ class Constraint:
 
 
 _OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": divide,
 }
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from evalign._errors import expected, near
 from evalign.metrics import _named
 from evalign.metrics._confusion import Confusion
-from evalign.metrics._expression import Expression, float_or_refuse, parse
 from evalign.metrics._counts import Average, CountMetric
+from evalign.metrics._expression import Expression, float_or_refuse, parse
 from evalign.metrics._metric import Metric
 from evalign.metrics._ranking import auroc
 
@@ -138,7 +138,8 @@ def _algebra(node: ast.expr, text: str) -> Metric | float:
                 raise expected("metric", "without a division of numbers by 0", repr(text))
         return getattr(left, sign)(right)  # type: ignore[no-any-return]
     if _names_a_metric(node):
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
         return _call(node.func.id, [node], text)
     raise expected(
         "metric", "to join calls of metrics and numbers by + - * /",

@@ -8,6 +8,6 @@ from evalign.softsets._steps import HardStep, LinearStep, SigmoidStep, Step
 
 __all__ = [
     "BatchSizeAdvice", "HardStep", "LinearStep", "SigmoidStep", "Step", "batch_size_advice",
-    "binary_logit_confusion", "binary_soft_confusion", "dynamic_threshold", "hard_confusion", "logit_confusion", "soft_assign",
-    "soft_confusion",
+    "binary_logit_confusion", "binary_soft_confusion", "dynamic_threshold", "hard_confusion",
+    "logit_confusion", "soft_assign", "soft_confusion",
 ]  # fmt: skip

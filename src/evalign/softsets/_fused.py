@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from evalign._torch import plain_only
@@ -58,7 +57,7 @@ def logit_confusion(
     block = max(1, BLOCK // d) if logits.device.type == "cpu" else rows
     if rows <= block:
         return _many(logits, targets, weight, temperature)
-    parts = zip(logits.split(block), targets.split(block), weight.split(block), strict=True)
+    parts = zip(*(torch.split(side, block) for side in (logits, targets, weight)), strict=True)
     return torch.stack([_many(z, y, w, temperature) for z, y, w in parts]).sum(0)
 
 
@@ -188,7 +187,7 @@ class _Many(torch.autograd.Function):
         value.mul_(scale).sub_(work.sum(dim, keepdim=True).div_(norm))  # dL/df
         of_first = value.gather(dim, first)
         work.copy_(x)
-        F.threshold_(work, a, 0.0).mul_(s2 - s1).add_(x, alpha=s1)  # x df/dx
+        torch.threshold_(work, a, 0.0).mul_(s2 - s1).add_(x, alpha=s1)  # x df/dx
         value.mul_(work)
         of_total = of_first * k * slope * slope * (-1 / temperature)
         value.addcmul_(x, of_total)

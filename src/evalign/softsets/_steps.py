@@ -9,6 +9,8 @@ from torch import Tensor
 
 from evalign._errors import expected
 
+_Pieces = tuple[Tensor | float, Tensor | float, Tensor | float, Tensor | float, Tensor | float]
+
 #: The largest temperature: above it the outer pieces of the linear step would have negative length.
 WARMEST = 0.4
 
@@ -81,7 +83,7 @@ class LinearStep:
         """
         return self._pieces(threshold)[2:]
 
-    def _pieces(self, threshold: Tensor | float) -> tuple[Tensor | float, ...]:
+    def _pieces(self, threshold: Tensor | float) -> _Pieces:
         span = self._width * _smaller(threshold, 1 - threshold)
         lo, hi = threshold - span / 2, threshold + span / 2
         return lo, hi, _slope(self._edge, lo), (1 - 2 * self._edge) / span, _slope(self._edge, 1 - hi)

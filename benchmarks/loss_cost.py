@@ -1,0 +1,166 @@
+"""What `MetricLoss` costs next to cross-entropy: forward plus backward, one thread, medians of one run.
+
+All rivals of a row are timed in turn, call by call, so that the machine's moods hit them alike; only
+ratios mean anything. Before timing, one block of 32 MB is freed, as any process that has read its
+data has done: from then on the C library keeps freed memory instead of returning it to the system
+after every call.
+
+    python benchmarks/loss_cost.py [--seconds 4]
+"""
+
+import argparse
+import datetime
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import evalign as ev
+
+SHAPES = [(1024, 2), (65536, 2), (4096, 10), (1024, 257), (4096, 1000)]
+
+
+def medians(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """The median time of each call, in microseconds; the calls take turns."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+        call()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(times.values()))) < 15:
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(1e6 * (time.perf_counter() - start))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def soft_dice(logits: Tensor, targets: Tensor) -> Tensor:
+    """The usual soft Dice over classes, in plain autograd."""
+    p, y = logits.softmax(-1), F.one_hot(targets, logits.shape[1]).to(logits.dtype)
+    return 1 - (2 * (p * y).sum(0) / (p.sum(0) + y.sum(0))).mean()
+
+
+def plain_f1(logits: Tensor, targets: Tensor) -> Tensor:
+    """The same loss by the plain formulas and autograd."""
+    d = logits.shape[1]
+    matrix = ev.softsets.soft_confusion(ev.softsets.soft_assign(logits.softmax(-1)), targets, d)
+    return 1 - ev.metrics.f1()(matrix)
+
+
+def forward_backward(
+    loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, targets: Tensor
+) -> Callable[[], None]:
+    def call() -> None:
+        logits.grad = None
+        loss(logits, targets).backward()
+
+    return call
+
+
+def shape_table(seconds: float) -> float:
+    rivals = {
+        "cross-entropy": F.cross_entropy,
+        "MetricLoss('f1')": ev.MetricLoss("f1"),
+        "soft Dice": soft_dice,
+        "plain autograd": plain_f1,
+    }
+    print("| rows | classes | cross-entropy, us | MetricLoss('f1') | soft Dice | plain autograd |")
+    print("|---|---|---|---|---|---|")
+    worst = 0.0
+    for rows, d in SHAPES:
+        generator = torch.Generator().manual_seed(0)
+        logits = torch.randn(rows, d, generator=generator).requires_grad_()
+        targets = torch.randint(0, d, (rows,), generator=generator)
+        found = medians(
+            {name: forward_backward(loss, logits, targets) for name, loss in rivals.items()}, seconds
+        )
+        base, ratios = found.pop("cross-entropy"), []
+        for value in found.values():
+            ratios.append(value / base)
+        worst = max(worst, ratios[0])
+        print(
+            f"| {rows:,} | {d:,} | {base:,.0f} | " + " | ".join(f"{r:.2f}x" for r in ratios) + " |",
+            flush=True,
+        )
+    return worst
+
+
+def small_batch(seconds: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(25, generator=generator).requires_grad_()
+    targets = torch.randint(0, 2, (25,), generator=generator)
+    calls = {"ours": forward_backward(ev.MetricLoss("f1"), logits, targets)}
+    try:
+        calls["theirs"] = forward_backward(ev.losses.AdversarialLoss("f1"), logits, targets)
+    except ImportError:
+        print("Adversarial loss: ap_perf is not installed.")
+        return
+    found = medians(calls, seconds)
+    ratio = found["theirs"] / found["ours"]
+    print(f"Adversarial F1 (ap_perf), batch of 25: {ratio:.0f}x the time of MetricLoss('f1').")
+
+
+def training_step(seconds: float) -> None:
+    """A whole step (forward, backward, Adam) of a 512-256-128 network at batch 1024."""
+    for d in (2, 10):
+        torch.manual_seed(0)
+        x, targets = torch.randn(1024, 64), torch.randint(0, d, (1024,))
+        model = nn.Sequential(
+            nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(),
+            nn.Linear(128, d),
+        )  # fmt: skip
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def step(loss: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], None]:
+            def call() -> None:
+                optimizer.zero_grad()  # noqa: B023
+                loss(model(x), targets).backward()  # noqa: B023
+                optimizer.step()  # noqa: B023
+
+            return call
+
+        found = medians({"ce": step(F.cross_entropy), "ours": step(ev.MetricLoss("f1"))}, seconds)
+        print(f"Training step of a 512-256-128-{d} network, batch 1024: {found['ours'] / found['ce']:.2f}x.")
+
+
+def peak_memory(rows: int = 4096, d: int = 1000) -> None:
+    """The most memory that is alive at once during forward and backward, beyond logits and targets."""
+    logits, targets = torch.randn(rows, d).requires_grad_(), torch.randint(0, d, (rows,))
+    for name, loss in {"cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1")}.items():
+        logits.grad = None
+        with torch.profiler.profile(profile_memory=True, acc_events=True) as profile:
+            loss(logits, targets).backward()
+        alive = peak = 0
+        for event in sorted(profile.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
+            if event.name() == "[memory]":
+                alive += event.nbytes()
+                peak = max(peak, alive)
+        size = logits.numel() * logits.element_size()
+        print(f"Peak extra memory at ({rows}, {d}), gradient included: {name} {peak / size:.2f}x the logits.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=4.0, help="time for each row of the table")
+    seconds = parser.parse_args().seconds
+    torch.set_num_threads(1)
+    block = torch.ones(2**23)
+    del block
+    print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, seed 0, {datetime.date.today()}\n")
+    worst = shape_table(seconds)
+    print()
+    small_batch(seconds)
+    training_step(seconds)
+    peak_memory()
+    print(f"\nworst ratio: {worst:.2f}")
+
+
+if __name__ == "__main__":
+    main()

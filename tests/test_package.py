@@ -1,0 +1,65 @@
+"""The package as a whole: what importing it costs, the map, and that the docs' promises hold."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evalign as ev
+
+SOURCE = Path(ev.__file__).parent
+#: A package imports only from packages above it (CONTRIBUTING.md).
+MAP = ["metrics", "softsets", "losses", "datasets"]
+
+
+def test_importing_evalign_stays_light():
+    heavy = ["ap_perf", "lightgbm", "lightning", "matplotlib", "numba", "pandas", "plotly", "transformers"]
+    code = f"import sys, evalign; print([name for name in {heavy!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("package", MAP)
+def test_packages_import_only_what_stands_above_them(package):
+    allowed = {"_errors", "_torch", *MAP[: MAP.index(package) + 1]}
+    for path in (SOURCE / package).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("evalign"):
+                parts = node.module.split(".")
+                names = {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+                assert names <= allowed, f"{path.name} imports {names}"
+
+
+def test_every_package_is_on_the_map():
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == set(MAP)
+
+
+@pytest.mark.parametrize("module", [ev, ev.metrics, ev.softsets, ev.losses, ev.datasets])
+def test_public_names_exist_and_are_documented(module):
+    for name in module.__all__:
+        value = getattr(module, name)
+        if not isinstance(value, dict | tuple):
+            assert value.__doc__, name
+
+
+def test_the_readme_lists_every_metric_and_every_loss():
+    readme = SOURCE.parents[1] / "README.md"
+    if not readme.exists():
+        pytest.skip("not a source checkout")
+    text = readme.read_text()
+    for name in ev.metrics.NAMED:
+        assert f"| `{name}" in text, name
+    for name in ev.losses.__all__:
+        if name.endswith("Loss"):
+            assert f".{name}(" in text, name
+
+
+def test_no_eval_exec_or_pickle_in_the_source():
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("eval", "exec", "compile", "__import__"), path
+            if isinstance(node, ast.Import):
+                assert "pickle" not in {alias.name for alias in node.names}, path
