@@ -122,8 +122,25 @@ def test_auroc_reads_all_thresholds_at_once():
     logits, targets = batch(2)
     loss = MetricLoss("auroc")
     value = loss(logits[:, 1], targets)
-    assert loss.last_confusion.shape == (9, 1, 2, 2)
-    assert value.item() == pytest.approx(1 - metrics.auroc()(loss.last_confusion[:, 0]).item())
+    assert value.item() == pytest.approx(1 - metrics.auroc()(loss.last_confusion).item())
+
+
+def test_the_last_confusion_has_one_matrix_a_label_and_a_threshold():
+    logits, targets = batch(2)
+    labels = F.one_hot(targets, 2)
+    one, many = MetricLoss("f1"), MetricLoss("f1", thresholds="btg")
+    assert one.last_confusion is None
+    for loss, z, y, shape in (
+        (one, logits, targets, (2, 2)),
+        (one, logits[:, 1], targets, (2, 2)),
+        (many, logits[:, 1], targets, (9, 2, 2)),
+        (one, logits, labels, (2, 2, 2)),
+        (many, logits, labels, (9, 2, 2, 2)),
+    ):
+        loss(z, y)
+        assert loss.last_confusion.shape == shape
+        assert not loss.last_confusion.requires_grad
+        assert loss.last_confusion.sum((-2, -1)).allclose(torch.tensor(30.0).double())
 
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])

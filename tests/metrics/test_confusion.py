@@ -48,6 +48,10 @@ def test_divide_by_zero_is_zero_with_gradient_zero(numerator):
     assert (value.item(), top.grad.item(), bottom.grad.item()) == (0, 0, 0)
 
 
+def test_divide_keeps_tiny_numbers():
+    assert divide(torch.tensor(1e-30), torch.tensor(2e-30)).item() == 0.5
+
+
 @pytest.mark.parametrize(("top", "bottom"), [(np.nan, 1.0), (1.0, np.nan), (np.nan, 0.0)])
 def test_divide_keeps_nan(top, bottom):
     assert divide(torch.tensor(top), torch.tensor(bottom)).isnan()

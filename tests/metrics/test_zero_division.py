@@ -45,6 +45,17 @@ def test_documented_value(name, case):
     assert float(metrics.get(name)(matrix)) == pytest.approx(VALUES[name][case], abs=1e-6)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 64])
+def test_empty_matrix_gives_zero(make, classes):
+    assert float(make(classes)(torch.zeros(classes, classes))) == 0
+
+
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
+@pytest.mark.parametrize("name", ["precision", "recall", "specificity", "fbeta", "jaccard", "informedness"])
+def test_empty_matrix_gives_zero_in_every_average(name, average):
+    assert float(metrics.NAMED[name](average=average)(EMPTY)) == 0
+
+
 @pytest.mark.parametrize(("matrix", "value"), [(PERFECT, 0), (CONSTANT, 0.5), (EMPTY, 0), (NEVER_RIGHT, 1)])
 def test_cost_of_degenerate_matrices(matrix, value):
     assert float(metrics.cost([[0, 1, 1], [1, 0, 1], [1, 1, 0]])(matrix)) == value

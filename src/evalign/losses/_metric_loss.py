@@ -96,7 +96,7 @@ class MetricLoss(nn.Module):
         self.anchor = anchor
         self.ignore_index = ignore_index
         self._temperature = check_temperature(temperature)
-        self._last: tuple[Tensor, Tensor | float] | None = None
+        self._last: tuple[Tensor, Tensor | float, str] | None = None
         self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
         self.register_buffer("_levels", _levels(thresholds, self.metric), persistent=False)
         self.register_buffer("running_confusion", None)
@@ -114,8 +114,19 @@ class MetricLoss(nn.Module):
 
     @property
     def last_confusion(self) -> Tensor | None:
-        """The soft confusion matrix of the last batch, without gradient; None before the first."""
-        return None if self._last is None else self._last[0] * self._last[1]
+        """The soft confusion matrix of the last batch, without gradient; None before the first.
+
+        (d, d), or (2, 2) for one logit a row, or (L, 2, 2) for L labels; with many thresholds one of
+        these for each.
+        """
+        if self._last is None:
+            return None
+        matrix, total, task = self._last
+        if task == "binary":
+            matrix = matrix.squeeze(-3)
+        if task != "multiclass" and self._levels is None:
+            matrix = matrix.squeeze(0)
+        return matrix * total
 
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch. `sample_weight` has shape (N,), or that of class-index targets."""
@@ -131,7 +142,7 @@ class MetricLoss(nn.Module):
         )  # fmt: skip
         share, total = rows.shares()
         confusion = self._confusion(rows, share)
-        self._last = confusion.detach(), total
+        self._last = confusion.detach(), total, rows.task
         value = self._value(self._remember(confusion), rows.task)
         loss = 1 - value if self.metric.higher_is_better else value
         return loss + self.anchor * _cross_entropy(rows, share) if self.anchor else loss
