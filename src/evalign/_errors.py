@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import numbers
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +16,19 @@ def expected(argument: str, wanted: str, got: Any, hint: str = "") -> ValueError
     Expected `temperature` in (0, 0.4], but got 0.7.
     """
     return ValueError(f"Expected `{argument}` {wanted}, but got {got}.{' ' + hint if hint else ''}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite real number that fits a float; True and False are not.
+
+    >>> is_number(0.5), is_number(10**400), is_number(float("nan")), is_number(True)
+    (True, False, False, False)
+    """
+    return (
+        isinstance(value, numbers.Real)
+        and not isinstance(value, bool)
+        and bool(abs(value) <= sys.float_info.max)  # type: ignore[operator]
+    )
 
 
 def near(name: str, known: Iterable[str]) -> str:

@@ -166,14 +166,7 @@ def test_weights_must_fit_the_rows(weight):
         auroc().score([0, 1, 1], [0.1, 0.2, 0.3], weight)
 
 
-def test_arithmetic_keeps_the_thresholds():
-    truth, scores, _ = random_scores(0)
-    lost, matrices = 1 - auroc(), curve(truth, scores)
-    assert lost.over_thresholds
-    assert lost.score(truth, scores) == pytest.approx(1 - roc_auc_score(truth, scores))
-    torch.testing.assert_close(lost.gradient(matrices), -auroc().gradient(matrices))
-
-
-def test_a_curve_and_a_single_matrix_are_not_joined():
-    with pytest.raises(ValueError, match="auroc"):
-        auroc() + f1()
+@pytest.mark.parametrize("join", [lambda: 1 - auroc(), lambda: auroc() + f1(), lambda: -auroc()])
+def test_a_curve_is_not_joined(join):
+    with pytest.raises(ValueError, match="Expected metrics of one matrix beside .* but got auroc"):
+        join()

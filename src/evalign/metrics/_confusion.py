@@ -120,7 +120,8 @@ class Confusion:
 
     def pooled(self) -> Confusion:
         """The counts summed over the classes, for `average="micro"`."""
-        tp, fp, fn, tn = (count.sum(-1) for count in (self.tp, self.fp, self.fn, self.tn))
+        tp, fp, fn = (count.sum(-1) for count in (self.tp, self.fp, self.fn))
+        tn = (self.tn * self.present).sum(-1)
         pooled = Confusion(torch.stack([torch.stack([tn, fp], -1), torch.stack([fn, tp], -1)], -2))
         pooled.tp, pooled.actual, pooled.predicted = (
             count[..., 1:] for count in (pooled.tp, pooled.actual, pooled.predicted)

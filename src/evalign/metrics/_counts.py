@@ -38,7 +38,7 @@ class CountMetric(Metric):
         super().__init__(name, formula, higher_is_better=higher_is_better)
         if average not in AVERAGES:
             raise expected("average", f"to be one of {AVERAGES}", repr(average))
-        if positive not in (0, 1):
+        if type(positive) is not int or positive not in (0, 1):
             raise expected("positive", "to be class 0 or 1", repr(positive))
         self.values = values
         self.average = average

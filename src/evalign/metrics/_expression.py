@@ -17,6 +17,7 @@ from evalign.metrics._counts import mean
 NAMES = ("tp", "fp", "fn", "tn", "actual", "predicted", "total", "precision", "recall", "num_classes")
 FUNCTIONS = ("sqrt", "min", "max", "mean", "sum")
 LONGEST = 1000
+DEEPEST = 200
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -36,9 +37,15 @@ def parse(text: str) -> ast.expr:
     if len(text) > LONGEST:
         raise expected("metric", f"of at most {LONGEST} characters", f"{len(text)}")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise expected("metric", "to be a formula such as '2*tp / (2*tp + fp + fn)'", repr(text)) from None
+    depth, level = 0, list[ast.AST]([tree])
+    while level:
+        depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
+    if depth > DEEPEST:
+        raise expected("metric", f"with at most {DEEPEST} levels of brackets and signs", f"{depth}")
+    return tree
 
 
 class Expression:
@@ -58,7 +65,8 @@ class Expression:
         _check(self.tree, self.text)
 
     def __call__(self, c: Confusion) -> Tensor:
-        return self._value(self.tree, c)
+        value = self._value(self.tree, c)
+        return value.expand_as(c.total) if value.shape == (1,) else value
 
     def _value(self, node: ast.expr, c: Confusion) -> Tensor:
         if isinstance(node, ast.Constant):
@@ -91,12 +99,14 @@ def _call(name: str, values: list[Tensor], c: Confusion) -> Tensor:
     if first.shape[-1] == 1:
         return first
     if name == "sum":
-        return first.sum(-1, keepdim=True)
+        return (first * c.present).sum(-1, keepdim=True)
     if name == "mean":
         return mean(first, c.present).unsqueeze(-1)
     if name == "min":
-        return first.masked_fill(~c.present, torch.inf).amin(-1, keepdim=True)
-    return first.masked_fill(~c.present, -torch.inf).amax(-1, keepdim=True)
+        extreme = first.masked_fill(~c.present, torch.inf).amin(-1, keepdim=True)
+    else:
+        extreme = first.masked_fill(~c.present, -torch.inf).amax(-1, keepdim=True)
+    return extreme.masked_fill(~c.present.any(-1, keepdim=True), 0.0)
 
 
 def _check(node: ast.AST, text: str) -> None:

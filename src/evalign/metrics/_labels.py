@@ -23,7 +23,9 @@ def label_confusion(
             [1., 1.]], dtype=torch.float64)
     """
     truth, guess = np.asarray(y_true), np.asarray(y_pred)
-    if truth.shape != guess.shape or truth.ndim not in (1, 2):
+    if truth.ndim not in (1, 2):
+        raise expected("y_true", "with one or two dimensions", f"shape {truth.shape}")
+    if truth.shape != guess.shape:
         raise expected("y_pred", f"of the shape {truth.shape} of `y_true`", f"shape {guess.shape}")
     if truth.shape[0] == 0:
         raise expected("y_true", "with at least one row", "none")
@@ -44,6 +46,8 @@ def _classes(truth: Any, guess: Any, labels: Sequence[Any] | None) -> Any:
         stray = np.setdiff1d(found, known)
         if stray.size:
             raise expected("labels", "to name every class", f"data with {stray[0]!r} too")
+        if known.size < 2:
+            raise expected("labels", "to name two classes", known)
         return known
     if found.dtype.kind in "biuf" and np.isin(found, (0, 1)).all():
         return np.array([0, 1], dtype=found.dtype)

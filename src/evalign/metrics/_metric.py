@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ import torch
 from sklearn.metrics import make_scorer
 from torch import Tensor
 
-from evalign._errors import expected
+from evalign._errors import expected, is_number
 from evalign.metrics._confusion import as_matrix, divide
 from evalign.metrics._labels import label_confusion
 
@@ -82,9 +81,11 @@ class Metric(ABC):
         tensor([[ 0.0312, -0.0938],
                 [-0.0938,  0.0312]])
         """
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             point = as_matrix(matrix).detach().clone().requires_grad_()
             value = self(point)
+            if not value.requires_grad:
+                return torch.zeros_like(point)
             whole = point.shape[:-3] if self.over_thresholds else point.shape[:-2]
             if value.shape != whole:
                 raise expected("average", "that gives one number, since a gradient needs one", None)
@@ -165,7 +166,8 @@ class CombinedMetric(Metric):
             if not isinstance(part, Metric):
                 return repr(part)
             inner = text(part)
-            return f"({inner})" if isinstance(part, CombinedMetric) and sign in "*/-" else inner
+            joined = isinstance(part, CombinedMetric) or inner == part.formula
+            return f"({inner})" if joined and sign != "+" else inner
 
         name, formula = (
             f"{write(left, text)} {sign} {write(right, text)}"
@@ -200,7 +202,7 @@ class Constraint:
     """
 
     def __init__(self, metric: Metric, sense: Literal[">=", "<="], bound: float) -> None:
-        if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+        if not is_number(bound):
             raise expected("bound", "to be a finite number", repr(bound))
         self.metric, self.sense, self.bound = metric, sense, float(bound)
 
@@ -210,7 +212,7 @@ class Constraint:
         return distance if self.sense == ">=" else -distance
 
     def __repr__(self) -> str:
-        return f"Constraint('{self.metric.spelling} {self.sense} {self.bound:g}')"
+        return f"Constraint('{self.metric.spelling} {self.sense} {_plain(self.bound)}')"
 
 
 _OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -224,11 +226,20 @@ _OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def _combine(sign: str, left: Metric | float, right: Metric | float) -> Metric:
     for part in (left, right):
         if isinstance(part, Metric):
+            if part.over_thresholds:
+                raise ValueError(f"Expected metrics of one matrix beside `{sign}`, but got {part.name}.")
             if getattr(part, "average", "auto") is None:
                 raise expected("average", "that gives one number in arithmetic", None)
-        elif isinstance(part, bool) or not isinstance(part, int | float) or not math.isfinite(part):
+        elif not is_number(part):
             raise TypeError(f"Expected a metric or a finite number beside `{sign}`, but got {part!r}.")
+    left, right = (part if isinstance(part, Metric) else _plain(part) for part in (left, right))
     return CombinedMetric(sign, left, right)
+
+
+def _plain(number: float) -> float:
+    """A number as Python writes it: 2 rather than 2.0, and nothing of NumPy."""
+    value = float(number)
+    return int(value) if value.is_integer() else value
 
 
 def _orientation(sign: str, left: Metric | float, right: Metric | float) -> bool:

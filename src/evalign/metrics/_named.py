@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from evalign._errors import expected
+from evalign._errors import expected, is_number
 from evalign.metrics._confusion import Confusion, divide, root
 from evalign.metrics._counts import Average, CountMetric, mean
 from evalign.metrics._metric import Metric
 
 Beta = float | Sequence[float]
+#: Beyond it, F-beta is recall, and beta^2 may not fit the type of the counts.
+LARGEST_BETA = 1e9
 
 
 def accuracy() -> Metric:
@@ -33,7 +35,7 @@ def balanced_accuracy() -> Metric:
     >>> balanced_accuracy()(torch.tensor([[3.0, 1.0], [0.0, 5.0]]))
     tensor(0.8750)
     """
-    return CountMetric(_balanced_accuracy, "balanced_accuracy", "mean(recall)")
+    return CountMetric(_balanced_accuracy, "balanced_accuracy", "mean recall of the classes with true rows")
 
 
 def precision(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -74,12 +76,11 @@ def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> 
     >>> fbeta([1, 1, 5]).name
     'fbeta(beta=[1, 1, 5])'
     """
-    betas = beta if isinstance(beta, Sequence) else [beta]
-    for value in betas:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise expected("beta", "to be numbers >= 0", repr(beta))
-    if not betas:
-        raise expected("beta", "to be one number, or one a class", "an empty list")
+    if isinstance(beta, np.ndarray | np.generic | Tensor):
+        beta = beta.tolist()
+    betas = list(beta) if isinstance(beta, Sequence) else [beta]
+    if not betas or not all(is_number(value) and 0 <= value <= LARGEST_BETA for value in betas):
+        raise expected("beta", f"to be one number in [0, {LARGEST_BETA:g}], or one a class", repr(beta))
     if isinstance(beta, Sequence) and average == "micro":
         raise expected("beta", "to be one number with average='micro'", repr(beta))
     formula = "(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)"
@@ -162,7 +163,11 @@ def cost(matrix: Any) -> Metric:
     >>> cost([[0, 1], [10, 0]])(torch.tensor([[90.0, 5.0], [2.0, 3.0]]))
     tensor(0.2500)
     """
-    table = torch.as_tensor(matrix, dtype=torch.float64)
+    try:
+        table = torch.as_tensor(matrix, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        wanted = "to hold one row of costs for each class"
+        raise expected("matrix", wanted, repr(matrix), f"({error})") from None
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < 2:
         raise expected("matrix", "of shape (d, d) with d >= 2", f"shape {tuple(table.shape)}")
     if not table.isfinite().all():
@@ -209,20 +214,29 @@ def _gmean(c: Confusion) -> Tensor:
     occurs = c.actual != 0
     missed = ((c.tp <= 0) & occurs).any(-1, keepdim=True)
     found = torch.where(occurs & ~missed, c.recall, 1.0)
-    return mean(found.log(), occurs).exp().unsqueeze(-1) * (occurs.any(-1, keepdim=True) & ~missed)
+    value = mean(found.log(), occurs).exp().unsqueeze(-1) * (occurs.any(-1, keepdim=True) & ~missed)
+    return torch.where(c.total.isnan(), c.total, value)
 
 
 def _mcc(c: Confusion) -> Tensor:
-    right = divide(c.tp.sum(-1), c.total.squeeze(-1))
-    actual, predicted = divide(c.actual, c.total), divide(c.predicted, c.total)
-    spread = (1 - (predicted**2).sum(-1)) * (1 - (actual**2).sum(-1))
-    return divide(right - (predicted * actual).sum(-1), root(spread)).unsqueeze(-1)
+    return divide(_beyond_chance(c), root(_spread(c.predicted) * _spread(c.actual)))
+
+
+def _beyond_chance(c: Confusion) -> Tensor:
+    """(c s - sum_k p_k t_k) / s^2, summed class by class so that rare classes do not round away."""
+    tp, fp, fn, tn = (divide(count, c.total) for count in (c.tp, c.fp, c.fn, c.tn))
+    return (tp * tn - fp * fn).sum(-1, keepdim=True)
+
+
+def _spread(counts: Tensor) -> Tensor:
+    """1 - sum_k p_k^2 of the shares p_k; exactly 0 where one class has all."""
+    total = counts.sum(-1, keepdim=True)
+    return (divide(counts, total) * divide(total - counts, total)).sum(-1, keepdim=True)
 
 
 def _cohen_kappa(c: Confusion) -> Tensor:
-    right = divide(c.tp.sum(-1, keepdim=True), c.total)
-    chance = (divide(c.actual, c.total) * divide(c.predicted, c.total)).sum(-1, keepdim=True)
-    return divide(right - chance, (1 - chance) * (c.total != 0))
+    apart = (divide(c.actual, c.total) * divide(c.total - c.predicted, c.total)).sum(-1, keepdim=True)
+    return divide(_beyond_chance(c), apart)
 
 
 def _informedness(c: Confusion) -> Tensor:

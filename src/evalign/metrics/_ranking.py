@@ -41,6 +41,9 @@ class _Auroc(Metric):
         return torch.where(both, area, 0.0 * area)
 
     def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+        if matrix.ndim < 4:
+            wanted = "of shape (..., thresholds, labels, 2, 2)"
+            raise expected("matrix", wanted, f"shape {tuple(matrix.shape)}")
         return self._value(matrix.transpose(-3, -4)).mean(-1)
 
     def score(
@@ -55,13 +58,22 @@ class _Auroc(Metric):
         >>> auroc().score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
         0.75
         """
+        if np.ndim(y_true) == 2 and np.shape(y_true)[1] > 1:
+            columns = zip(np.asarray(y_true).T, np.asarray(y_pred).T, strict=True)
+            return float(np.mean([self.score(t, s, sample_weight, labels) for t, s in columns]))
         truth, scores = np.asarray(y_true).ravel(), np.asarray(y_pred, dtype=np.float64).ravel()
         if truth.shape != scores.shape or truth.size == 0:
             raise expected("y_pred", f"with one score for each of {truth.size} rows", scores.size)
+        if not np.isfinite(scores).all():
+            raise expected("y_pred", "to hold finite scores", "NaN or inf")
         classes = np.unique(truth if labels is None else np.asarray(labels))
         if classes.size > 2:
             raise expected("y_true", "with two classes", f"{classes.size}")
+        if not np.isin(truth, classes).all():
+            raise expected("labels", "to name every class", classes.tolist())
         weight = np.ones(truth.size) if sample_weight is None else np.asarray(sample_weight, float)
+        if weight.shape != truth.shape:
+            raise expected("sample_weight", f"of shape {truth.shape}", f"shape {weight.shape}")
         last = np.append(np.diff(np.sort(scores)) != 0, True)
         rows = np.argsort(scores)
         below = np.stack(

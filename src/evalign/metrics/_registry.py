@@ -12,7 +12,7 @@ from evalign._errors import expected, near
 from evalign.metrics import _named
 from evalign.metrics._confusion import Confusion
 from evalign.metrics._counts import Average, CountMetric
-from evalign.metrics._expression import Expression, float_or_refuse, parse
+from evalign.metrics._expression import NAMES, Expression, float_or_refuse, parse
 from evalign.metrics._metric import Metric
 from evalign.metrics._ranking import auroc
 
@@ -92,7 +92,7 @@ def metric(
 def get(metric_or_text: Metric | Function | str) -> Metric:
     """Find a metric: a name, a call, arithmetic of calls, a formula of counts, or a function.
 
-    `get(m.name)` gives back any metric that is not made of a Python function.
+    `get(m.name)` gives back any metric that is not made of a Python function or with settings of `metric`.
 
     >>> get("fbeta(beta=2, average='macro')")
     Metric("fbeta(beta=2, average='macro')")
@@ -104,13 +104,21 @@ def get(metric_or_text: Metric | Function | str) -> Metric:
     """
     if isinstance(metric_or_text, Metric):
         return metric_or_text
+    if metric_or_text is None:
+        raise expected("metric", "to be a function or a text", None)
+    given: Any = metric_or_text
+    if any(given is factory for factory in NAMED.values()):  # parentheses forgotten
+        return get(f"{given.__name__}()")
     if not isinstance(metric_or_text, str):
         return metric(metric_or_text)
     tree = parse(metric_or_text)
-    if isinstance(tree, ast.Name):
+    if isinstance(tree, ast.Name) and (tree.id in NAMED or tree.id not in NAMES):
         return _call(tree.id, [], metric_or_text)
     if any(_names_a_metric(node) for node in ast.walk(tree)):
-        found = _algebra(tree, metric_or_text)
+        try:
+            found = _algebra(tree, metric_or_text)
+        except TypeError as error:
+            raise expected("metric", "to join finite numbers", repr(metric_or_text), f"({error})") from None
         if isinstance(found, Metric):
             return found
     return metric(metric_or_text)
@@ -141,6 +149,8 @@ def _algebra(node: ast.expr, text: str) -> Metric | float:
         assert isinstance(node, ast.Call)
         assert isinstance(node.func, ast.Name)
         return _call(node.func.id, [node], text)
+    if isinstance(node, ast.Call):
+        return metric(ast.unparse(node))
     raise expected(
         "metric", "to join calls of metrics and numbers by + - * /",
         f"{type(node).__name__.lower()} in {text!r}",
@@ -156,7 +166,7 @@ def _call(name: str, calls: list[ast.Call], text: str) -> Metric:
         for call in calls:
             positional += [ast.literal_eval(argument) for argument in call.args]
             named |= {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    except ValueError:
+    except (ValueError, TypeError):
         raise expected("metric", "with plain numbers, texts and lists as arguments", repr(text)) from None
     try:
         return NAMED[name](*positional, **named)
