@@ -3,14 +3,8 @@
 import pytest
 import torch
 
-from evalign.softsets import (
-    SigmoidStep,
-    _fused,
-    binary_logit_confusion,
-    logit_confusion,
-    soft_assign,
-    soft_confusion,
-)
+from evalign.softsets import SigmoidStep, _fused, soft_assign, soft_confusion
+from evalign.softsets._fused import binary_logit_confusion, logit_confusion
 
 
 def batch(d, rows=40, scale=2.0, dtype=torch.float64, seed=0):

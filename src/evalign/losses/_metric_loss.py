@@ -13,8 +13,8 @@ from evalign import metrics
 from evalign._errors import expected
 from evalign.losses._inputs import TASKS, Rows, as_rows, class_weights
 from evalign.metrics import Confusion, Metric
-from evalign.softsets import HardStep, LinearStep, Step, binary_logit_confusion, binary_soft_confusion
-from evalign.softsets._fused import logit_confusion, poison
+from evalign.softsets import HardStep, LinearStep, Step, binary_soft_confusion
+from evalign.softsets._fused import binary_logit_confusion, logit_confusion, poison
 from evalign.softsets._steps import check_temperature
 
 #: The thresholds over which Tsoi et al. (2022) train and evaluate.
