@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from evalign import metrics
 from evalign._errors import expected
 from evalign.losses._inputs import TASKS, Rows, as_rows, class_weights
+from evalign.losses._measure import Measure, across_processes, processes
 from evalign.metrics import Confusion, Metric
 from evalign.softsets import HardStep, LinearStep, Step, binary_soft_confusion
 from evalign.softsets._fused import binary_logit_confusion, logit_confusion, poison
@@ -44,6 +45,8 @@ class MetricLoss(nn.Module):
         anchor: That multiple of cross-entropy is added.
         class_weight: One weight a class (for labels: for 0 and 1) that multiplies the rows' weights.
         ignore_index: Rows (for labels: cells) with this target count nothing.
+        sync: Under an initialised `torch.distributed` group, judge the batches of all processes as
+            one (while training; validation losses stay with their process).
 
     If no row counts, the loss is that of an empty matrix, with gradient 0.
 
@@ -77,6 +80,7 @@ class MetricLoss(nn.Module):
         anchor: float = 0.0,
         class_weight: Sequence[float] | Tensor | None = None,
         ignore_index: int | None = -100,
+        sync: bool = True,
     ) -> None:
         super().__init__()
         self.metric = metrics.get(metric)
@@ -95,8 +99,9 @@ class MetricLoss(nn.Module):
         self.memory = memory
         self.anchor = anchor
         self.ignore_index = ignore_index
+        self.sync = sync
         self._temperature = check_temperature(temperature)
-        self._last: tuple[Tensor, Tensor | float, str] | None = None
+        self._last: Measure | None = None
         self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
         self.register_buffer("_levels", _levels(thresholds, self.metric), persistent=False)
         self.register_buffer("running_confusion", None)
@@ -121,31 +126,47 @@ class MetricLoss(nn.Module):
         """
         if self._last is None:
             return None
-        matrix, total, task = self._last
-        if task == "binary":
+        matrix = self._last.confusion
+        if self._last.task == "binary":
             matrix = matrix.squeeze(-3)
-        if task != "multiclass" and self._levels is None:
+        if self._last.task != "multiclass" and self._levels is None:
             matrix = matrix.squeeze(0)
-        return matrix * total
+        return matrix * self._last.total
 
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch. `sample_weight` has shape (N,), or that of class-index targets."""
+        measure = self.measure(logits, targets, sample_weight)
+        self._last = Measure(measure.task, measure.confusion.detach(), None, measure.total)
+        learns = self.training and torch.is_grad_enabled()
+        if learns and self.sync and processes() > 1:
+            measure = across_processes(measure)
+        confusion = self._remember(measure.confusion) if learns and self.memory else measure.confusion
+        loss = self.objective(confusion, measure.task)
+        return loss if measure.entropy is None else loss + self.anchor * measure.entropy
+
+    def measure(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Measure:
+        """The soft confusion matrix of a batch, with sum 1, and its cross-entropy if there is an anchor."""
         if torch.is_autocast_enabled(logits.device.type):
             with torch.autocast(logits.device.type, enabled=False):
-                return self._loss(logits, targets, sample_weight)
-        return self._loss(logits, targets, sample_weight)
-
-    def _loss(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Tensor:
+                return self.measure(logits, targets, sample_weight)
         rows = as_rows(
             logits, targets, sample_weight,
             task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
         )  # fmt: skip
         share, total = rows.shares()
-        confusion = self._confusion(rows, share)
-        self._last = confusion.detach(), total, rows.task
-        value = self._value(self._remember(confusion), rows.task)
-        loss = 1 - value if self.metric.higher_is_better else value
-        return loss + self.anchor * _cross_entropy(rows, share) if self.anchor else loss
+        entropy = _cross_entropy(rows, share) if self.anchor else None
+        return Measure(rows.task, self._confusion(rows, share), entropy, total)
+
+    def objective(self, confusion: Tensor, task: str) -> Tensor:
+        """The loss of a confusion matrix as `measure` gives it, without the anchor."""
+        if torch.is_autocast_enabled(confusion.device.type):
+            with torch.autocast(confusion.device.type, enabled=False):
+                return self.objective(confusion, task)
+        if task == "multiclass":
+            value = self.metric(confusion)
+        else:
+            value = self.metric.over_labels(confusion, keep_absent=False).mean()
+        return 1 - value if self.metric.higher_is_better else value
 
     def _confusion(self, rows: Rows, share: Tensor) -> Tensor:
         """The soft confusion matrix of a batch, with sum 1: (d, d), or (thresholds, labels, 2, 2)."""
@@ -165,8 +186,6 @@ class MetricLoss(nn.Module):
 
     def _remember(self, confusion: Tensor) -> Tensor:
         """The running average of confusion matrices, whose gradient is that of the newest alone."""
-        if not (self.memory and self.training and torch.is_grad_enabled()):
-            return confusion
         newest = confusion.detach()
         old = self.running_confusion
         if old is not None and old.shape != newest.shape:
@@ -179,11 +198,6 @@ class MetricLoss(nn.Module):
         fallback = torch.zeros_like(newest) if old is None else old
         self.running_confusion = torch.where(average.isfinite().all(), average, fallback)
         return average + (confusion - newest)
-
-    def _value(self, confusion: Tensor, task: str) -> Tensor:
-        if task == "multiclass":
-            return self.metric(confusion)
-        return self.metric.over_labels(confusion, keep_absent=False).mean()
 
     def get_extra_state(self) -> dict[str, float]:
         """The temperature, so that it is saved with the memory."""

@@ -1,0 +1,176 @@
+"""The exact gradient of a metric over any amount of data, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evalign._errors import expected
+from evalign.losses import MetricLoss
+from evalign.losses._measure import across_processes, join, processes
+
+MicroBatch = tuple[Tensor, Tensor, Tensor | None]
+
+
+class ExactStep:
+    """Backpropagate a metric over a batch of any size as if it were one, a micro-batch at a time.
+
+    A metric is no mean over rows, so gradients of micro-batches must not simply be added. Pass 1
+    counts the confusion matrix C of all rows without gradients; then W = dL/dC is computed once; pass
+    2 backpropagates <W, C of the micro-batch> for each. The sum is the gradient of the one big batch.
+
+    The random numbers of pass 1 are drawn again in pass 2, so that dropout drops the same, and the
+    model's buffers (running means) are only moved once. A layer that mixes the rows of a batch, such
+    as batch normalisation in training mode, still sees micro-batches, not the whole.
+
+    Under an initialised `torch.distributed` group, C is added up over all processes, and with a model
+    in `DistributedDataParallel` the gradients are exchanged once, at the last micro-batch.
+
+    Args:
+        model: The network, called with the inputs of a micro-batch.
+        loss: A `MetricLoss` with `memory=0`.
+        micro_batch: Rows of a micro-batch, where a whole tensor is given.
+
+    >>> from evalign import MetricLoss
+    >>> _ = torch.manual_seed(0)
+    >>> model, x, y = nn.Linear(3, 2), torch.randn(1000, 3), torch.randint(0, 2, (1000,))
+    >>> value = ExactStep(model, MetricLoss("f1"), micro_batch=64).backward(x, y)
+    >>> exact = model.weight.grad.clone()
+    >>> model.zero_grad(); MetricLoss("f1")(model(x), y).backward()
+    >>> torch.allclose(exact, model.weight.grad, atol=1e-6)
+    True
+    """
+
+    def __init__(self, model: nn.Module, loss: MetricLoss, micro_batch: int = 4096) -> None:
+        if not isinstance(loss, MetricLoss):
+            raise expected("loss", "to be a MetricLoss", type(loss).__name__)
+        if loss.memory:
+            raise expected(
+                "loss", "with memory=0: the whole data is seen, there is nothing to remember", loss.memory
+            )
+        if isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 1:
+            raise expected("micro_batch", "to be an integer >= 1", repr(micro_batch))
+        self.model, self.loss, self.micro_batch = model, loss, micro_batch
+
+    def backward(
+        self,
+        inputs: Tensor | Iterable[Any],
+        targets: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
+        """Add the gradient of the loss over all rows to the parameters; return the loss.
+
+        Give tensors of all rows, or in place of `inputs` something that can be gone through twice (a
+        list, a `DataLoader`) with (inputs, targets) or (inputs, targets, sample_weight) in it.
+        """
+        batches = self._batches(inputs, targets, sample_weight)
+        replay = _Replay(self.model)
+        with torch.no_grad(), replay.record():
+            whole = join(self.loss.measure(self.model(x), y, w) for x, y, w in batches)
+        if self.loss.sync and processes() > 1:
+            whole = across_processes(whole)
+        with torch.enable_grad():
+            point = whole.confusion.requires_grad_()
+            value = self.loss.objective(point, whole.task)
+            (slope,) = torch.autograd.grad(value, point)
+        with replay.again():
+            self._second_pass(batches, slope, whole.total)
+        value = value.detach()
+        return value if whole.entropy is None else value + self.loss.anchor * whole.entropy
+
+    def _second_pass(self, batches: Iterable[MicroBatch], slope: Tensor, total: Tensor | float) -> None:
+        """Backpropagate; only the last micro-batch lets DistributedDataParallel exchange gradients."""
+        quiet = getattr(self.model, "no_sync", nullcontext)
+        waiting: MicroBatch | None = None
+        for batch in batches:
+            if waiting is not None:
+                with quiet():
+                    self._backward_one(waiting, slope, total)
+            waiting = batch
+        if waiting is not None:
+            self._backward_one(waiting, slope, total)
+
+    def _backward_one(self, batch: MicroBatch, slope: Tensor, total: Tensor | float) -> None:
+        inputs, targets, weight = batch
+        part = self.loss.measure(self.model(inputs), targets, weight)
+        value = (slope * part.confusion).sum()
+        if part.entropy is not None:
+            value = value + self.loss.anchor * part.entropy
+        world = processes() if self.loss.sync else 1
+        share = torch.as_tensor(part.total / total if total else 0.0).detach()
+        (world * share.to(value) * value).backward()  # type: ignore[no-untyped-call]
+
+    def _batches(
+        self, inputs: Tensor | Iterable[Any], targets: Tensor | None, sample_weight: Tensor | None
+    ) -> Iterable[MicroBatch]:
+        if isinstance(inputs, Tensor):
+            if targets is None or inputs.shape[:1] != targets.shape[:1] or inputs.shape[0] == 0:
+                got = None if targets is None else f"shape {tuple(targets.shape)}"
+                raise expected("targets", f"with a row for each of {len(inputs)} inputs, at least one", got)
+            return _Split(inputs, targets, sample_weight, self.micro_batch)
+        if targets is not None or sample_weight is not None:
+            raise expected("targets", "and `sample_weight` inside the micro-batches", "both beside them")
+        if isinstance(inputs, Iterator):
+            raise expected("inputs", "to be gone through twice, such as a list", type(inputs).__name__)
+        return _Triples(inputs)
+
+
+class _Split:
+    """Tensors cut into micro-batches, anew each time it is gone through."""
+
+    def __init__(self, inputs: Tensor, targets: Tensor, weight: Tensor | None, size: int) -> None:
+        self.parts = (inputs, targets, weight)
+        self.size = size
+
+    def __iter__(self) -> Iterator[MicroBatch]:
+        inputs, targets, weight = self.parts
+        for start in range(0, inputs.shape[0], self.size):
+            cut = slice(start, start + self.size)
+            yield inputs[cut], targets[cut], None if weight is None else weight[cut]
+
+
+class _Triples:
+    """Micro-batches as they come, with None where there is no weight."""
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[MicroBatch]:
+        for batch in self.batches:
+            if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
+                raise expected(
+                    "inputs", "to hold (inputs, targets) or (inputs, targets, weight)", type(batch)
+                )
+            yield batch[0], batch[1], batch[2] if len(batch) == 3 else None
+
+
+class _Replay:
+    """Runs a model twice with the same random numbers and the same buffers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.buffers = list(model.buffers())
+        self.devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Remember the random state and the buffers, and put the buffers back at the end."""
+        self.cpu = torch.get_rng_state()
+        self.cuda = [torch.cuda.get_rng_state(device) for device in self.devices]
+        kept = [buffer.clone() for buffer in self.buffers]
+        try:
+            yield
+        finally:
+            for buffer, value in zip(self.buffers, kept, strict=True):
+                buffer.copy_(value)
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Go back to the remembered random state."""
+        torch.set_rng_state(self.cpu)
+        for device, state in zip(self.devices, self.cuda, strict=True):
+            torch.cuda.set_rng_state(state, device)
+        yield
