@@ -28,8 +28,9 @@ class Measure:
 def join(measures: Iterable[Measure]) -> Measure:
     """The measure of all batches together, without gradient.
 
-    >>> halves = [Measure("binary", torch.eye(2) / 2, None, 1), Measure("binary", torch.ones(2, 2) / 4, None, 3)]
-    >>> join(halves).confusion
+    >>> first = Measure("multiclass", torch.eye(2) / 2, None, total=1)
+    >>> second = Measure("multiclass", torch.ones(2, 2) / 4, None, total=3)
+    >>> join([first, second]).confusion
     tensor([[0.3125, 0.1875],
             [0.1875, 0.3125]])
     """

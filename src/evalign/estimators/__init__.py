@@ -1,0 +1,5 @@
+"""The scikit-learn front."""
+
+from evalign.estimators._classifier import MetricClassifier
+
+__all__ = ["MetricClassifier"]

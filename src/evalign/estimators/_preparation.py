@@ -1,0 +1,106 @@
+"""From arrays to tables: splitting, scaling, class weights, batch sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from evalign import metrics
+from evalign._errors import expected, is_number
+from evalign.metrics import Metric
+from evalign.softsets import batch_size_advice
+
+
+def checked_metric(model: Any) -> Metric:
+    """Check the settings of a classifier, and find its metric."""
+    metric = metrics.get(model.metric)
+    if metric.over_thresholds or getattr(metric, "average", "auto") is None:
+        raise expected("metric", "that gives one number from predicted classes", metric.name)
+    for name, high in (("lr", np.inf), ("validation_fraction", 1)):
+        value = getattr(model, name)
+        if not is_number(value) or not 0 < value < high:
+            raise expected(name, f"in (0, {high})", repr(value))
+    for name in ("max_epochs", "patience", "bags", "batch_size"):
+        value = getattr(model, name)
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+        if not whole and not (name == "batch_size" and value == "auto"):
+            raise expected(name, "to be an integer >= 1", repr(value))
+    if model.checkpoint is not None and not isinstance(model.random_state, int | np.integer):
+        raise expected("random_state", "to be an integer with `checkpoint`", repr(model.random_state))
+    if model.checkpoint is not None and model.warm_start:
+        raise expected("warm_start", "to be False with `checkpoint`", True)
+    return metric
+
+
+def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Indices of a training and a validation part that hold the same shares of every class.
+
+    Every class keeps at least one row for training; one with two rows or more has one to validate.
+
+    >>> train, valid = stratified_split(np.array([0] * 8 + [1] * 2 + [2]), 0.25, seed=0)
+    >>> len(train), np.bincount(np.array([0] * 8 + [1] * 2 + [2])[valid]).tolist()
+    (8, [2, 1])
+    """
+    generator = np.random.default_rng(seed)
+    valid = []
+    for label in np.unique(y):
+        rows = generator.permutation(np.flatnonzero(y == label))
+        size = min(max(1, round(fraction * len(rows))), len(rows) - 1)
+        valid.append(rows[:size])
+    held = np.sort(np.concatenate(valid))
+    if held.size == 0:
+        raise expected("y", "with two rows of some class, to set one aside for validation", f"{y.size} rows")
+    return np.setdiff1d(np.arange(len(y)), held), held
+
+
+def new_scaler(X: Any) -> StandardScaler:
+    """Centring and scaling by the training part; sparse features are only scaled."""
+    return StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
+
+
+def features(X: Any, scaler: StandardScaler, device: str) -> Any:
+    """Scaled features as a float32 tensor, or a CSR matrix if they came sparse and stay so."""
+    if sparse.issparse(X) and scaler.with_mean:
+        X = X.toarray()
+    scaled = scaler.transform(X).astype(np.float32)
+    return scaled.tocsr() if sparse.issparse(scaled) else torch.from_numpy(scaled).to(device)
+
+
+def class_weight_tensor(
+    class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any], counts: NDArray[Any]
+) -> Tensor | None:
+    """Weights in the order of the classes; `"balanced"` is n / (d n_y), as in scikit-learn.
+
+    >>> class_weight_tensor("balanced", np.array(["a", "b"]), np.array([3, 1]))
+    tensor([0.6667, 2.0000])
+    """
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise expected("class_weight", "to be 'balanced' or a weight a class", repr(class_weight))
+        return torch.as_tensor(counts.sum() / (len(counts) * counts), dtype=torch.float32)
+    known = classes.tolist()
+    stray = [label for label in class_weight if label not in known]
+    if stray:
+        raise expected("class_weight", "with classes of `y` only", repr(stray[0]))
+    return torch.tensor([float(class_weight.get(label, 1.0)) for label in known])
+
+
+def rows_of_a_batch(batch_size: int | str, counts: NDArray[Any]) -> int:
+    """The batch size asked for, or for `"auto"` what the classes need, in at least eight steps an epoch.
+
+    >>> rows_of_a_batch("auto", np.array([9000, 1000]))
+    1016
+    """
+    if batch_size != "auto":
+        return int(batch_size)
+    advice = batch_size_advice(len(counts), (counts / counts.sum()).tolist()).rows
+    return max(32, min(advice, 4096, int(counts.sum()) // 8))

@@ -1,0 +1,5 @@
+"""Small networks."""
+
+from evalign.networks._mlp import mlp
+
+__all__ = ["mlp"]

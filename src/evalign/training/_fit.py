@@ -1,0 +1,280 @@
+"""The training loop: phases of epochs on data in memory, with early stopping and the best weights kept."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evalign.losses import MetricLoss
+from evalign.metrics import Metric
+from evalign.softsets import hard_confusion
+from evalign.training._anneal import Anneal
+from evalign.training._checkpoint import Checkpoint, load_optimizer, module_tensors, optimizer_tensors, part
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in memory: features (a tensor or a SciPy CSR matrix), class indices, weights or None."""
+
+    x: Any
+    y: Tensor
+    weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The rows of an index."""
+        weight = None if self.weight is None else self.weight[index]
+        return take(self.x, index), self.y[index], weight
+
+
+def take(x: Any, index: Tensor) -> Tensor:
+    """Rows of a tensor by indexing, or of a sparse matrix made dense, a batch at a time.
+
+    >>> take(torch.eye(3), torch.tensor([2, 0]))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    if isinstance(x, Tensor):
+        return x.index_select(0, index)
+    return torch.from_numpy(x[index.cpu().numpy()].toarray()).to(index.device)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Epochs with one loss. `by_metric` keeps the weights with the best hard metric, not the lowest loss."""
+
+    name: str
+    loss: nn.Module
+    lr: float
+    max_epochs: int
+    patience: int
+    by_metric: bool = False
+    decay: float = 0.8
+
+
+@dataclass
+class Best:
+    """The best weights so far, and what they scored."""
+
+    score: float = -math.inf
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, score: float, model: nn.Module) -> bool:
+        """Take the model's weights if they are better."""
+        if not score > self.score:
+            return False
+        self.score, self.weights = score, copy.deepcopy(model.state_dict())
+        return True
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    phase: int = 0
+    epoch: int = 0
+    stalled: int = 0
+    finished: bool = False
+    best: Best = field(default_factory=Best)
+
+
+class Fit:
+    """Train a model phase by phase; `history` has a row for every epoch.
+
+    Each phase starts from the best weights of the one before. With `by_metric` those weights are the
+    first candidate, so that a phase never ends worse on the hard validation metric than it began.
+    With a `checkpoint` the state is stored after every epoch, and a run that was killed goes on there.
+
+    >>> from evalign import losses, metrics
+    >>> _ = torch.manual_seed(0)
+    >>> x = torch.randn(300, 2); data = Table(x, (x.sum(1) > 1).long())
+    >>> fit = Fit(nn.Linear(2, 2), data, data, metrics.f1(), batch_size=100, seed=0)
+    >>> fit.run([Phase("loss", nn.CrossEntropyLoss(), lr=0.1, max_epochs=20, patience=5)])
+    >>> fit.history[-1]["valid_metric"] > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train: Table,
+        valid: Table,
+        metric: Metric,
+        *,
+        batch_size: int,
+        seed: int,
+        weight_decay: float = 1e-2,
+        report: Callable[[dict[str, Any]], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.model, self.train, self.valid, self.metric = model, train, valid, metric
+        self.batch_size, self.weight_decay = batch_size, weight_decay
+        self.generator = torch.Generator().manual_seed(seed)
+        self.report, self.checkpoint = report, checkpoint
+        self.history: list[dict[str, Any]] = []
+
+    def run(self, plan: Sequence[Phase]) -> None:
+        """Train all phases and leave the best weights of the last one in the model."""
+        stored = None if self.checkpoint is None else self.checkpoint.load()
+        start = 0 if stored is None else int(stored[0]["progress"]["phase"])
+        for number in range(start, len(plan)):
+            self._run_phase(plan[number], Progress(phase=number), stored)
+            stored = None
+
+    def _run_phase(self, phase: Phase, at: Progress, stored: Any) -> None:
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=phase.lr, weight_decay=self.weight_decay)
+        anneal = _annealing(phase)
+        if stored is not None:
+            at = self._resume(phase, optimizer, anneal, *stored)
+        elif phase.by_metric:
+            at.best.offer(self._judge(phase)["valid_metric"], self.model)
+        while not at.finished:
+            self._step(phase, optimizer, anneal, at)
+            if self.checkpoint is not None:
+                self.checkpoint.save(*self._state(phase, optimizer, anneal, at))
+        if at.best.weights:
+            self.model.load_state_dict(at.best.weights)
+
+    def _step(
+        self, phase: Phase, optimizer: torch.optim.Optimizer, anneal: Anneal | None, at: Progress
+    ) -> None:
+        """One epoch: train, judge, keep the best, cool or stop."""
+        train_loss = self._epoch(phase, optimizer)
+        row: dict[str, Any] = {"phase": phase.name, "epoch": at.epoch, "train_loss": train_loss}
+        row |= {**self._judge(phase), "temperature": getattr(phase.loss, "temperature", None)}
+        self.history.append(row)
+        if self.report is not None:
+            self.report(row)
+        if not math.isfinite(train_loss):
+            self._give_up(phase, at)
+            at.finished = True
+            return
+        better = at.best.offer(self._score(row, phase), self.model)
+        at.stalled = 0 if better else at.stalled + 1
+        at.epoch += 1
+        if anneal is not None:
+            anneal.step(row["valid_loss"])
+        stop = at.stalled >= phase.patience if anneal is None else anneal.done
+        at.finished = stop or at.epoch >= phase.max_epochs
+
+    def _state(
+        self, phase: Phase, optimizer: torch.optim.Optimizer, anneal: Anneal | None, at: Progress
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """All that the next epoch depends on."""
+        progress = {"phase": at.phase, "epoch": at.epoch, "stalled": at.stalled, "finished": at.finished}
+        facts = {
+            "progress": {**progress, "best": at.best.score},
+            "history": self.history,
+            "anneal": None if anneal is None else anneal.state_dict(),
+        }
+        tensors = {
+            **module_tensors(self.model, "model"),
+            **module_tensors(phase.loss, "loss"),
+            **{f"best.{name}": value for name, value in at.best.weights.items()},
+            **optimizer_tensors(optimizer),
+            "random.order": self.generator.get_state(),
+            "random.torch": torch.get_rng_state(),
+        }
+        return facts, tensors
+
+    def _resume(
+        self,
+        phase: Phase,
+        optimizer: torch.optim.Optimizer,
+        anneal: Anneal | None,
+        facts: dict[str, Any],
+        tensors: dict[str, Tensor],
+    ) -> Progress:
+        self.model.load_state_dict(part(tensors, "model"))
+        if isinstance(phase.loss, MetricLoss):
+            phase.loss.running_confusion = tensors.get("loss.running_confusion")
+        load_optimizer(optimizer, tensors)
+        self.generator.set_state(tensors["random.order"])
+        torch.set_rng_state(tensors["random.torch"])
+        self.history = facts["history"]
+        if anneal is not None:
+            anneal.load_state_dict(facts["anneal"])
+        progress = dict(facts["progress"])
+        best = Best(progress.pop("best"), part(tensors, "best"))
+        return Progress(**progress, best=best)
+
+    def _score(self, row: dict[str, Any], phase: Phase) -> float:
+        if phase.by_metric:
+            return float(row["valid_metric"])
+        return -float(row["valid_loss"])
+
+    def _epoch(self, phase: Phase, optimizer: torch.optim.Optimizer) -> float:
+        self.model.train()
+        phase.loss.train()
+        total = torch.zeros((), device=self.train.y.device)
+        count = 0
+        for index in self._batches():
+            x, y, weight = self.train.rows(index)
+            optimizer.zero_grad(set_to_none=True)
+            value = _loss(phase.loss, self.model(x), y, weight)
+            value.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            total += value.detach() * len(y)
+            count += len(y)
+        return float(total) / count
+
+    def _batches(self) -> Iterator[Tensor]:
+        order = torch.randperm(len(self.train), generator=self.generator).to(self.train.y.device)
+        yield from torch.split(order, self.batch_size)
+
+    @torch.no_grad()
+    def _judge(self, phase: Phase) -> dict[str, float]:
+        """The loss and the hard metric on the validation part."""
+        self.model.eval()
+        phase.loss.eval()
+        logits = predict_logits(self.model, self.valid.x)
+        loss = _loss(phase.loss, logits, self.valid.y, self.valid.weight)
+        return {"valid_loss": float(loss), "valid_metric": hard_value(self.metric, logits, self.valid)}
+
+    def _give_up(self, phase: Phase, at: Progress) -> None:
+        kept = "the best weights so far were restored" if at.best.weights else "there were none before"
+        warnings.warn(
+            f"The loss was not finite in epoch {at.epoch} of phase {phase.name!r}; {kept}. "
+            "Try a lower `lr`, a larger `batch_size`, or scaled features.",
+            stacklevel=2,
+        )
+
+
+def _annealing(phase: Phase) -> Anneal | None:
+    loss = phase.loss
+    if not isinstance(loss, MetricLoss) or loss.step is not None:
+        return None
+    return Anneal(
+        loss, loss.temperature, phase.decay, phase.patience, rounds=3, floor=min(0.02, loss.temperature)
+    )
+
+
+def _loss(loss: nn.Module, logits: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
+    value: Tensor = loss(logits, y) if weight is None else loss(logits, y, weight)
+    return value
+
+
+@torch.no_grad()
+def predict_logits(model: nn.Module, x: Any, rows: int = 16384) -> Tensor:
+    """The logits of all rows, a block at a time, in evaluation mode."""
+    model.eval()
+    device = next(model.parameters()).device
+    blocks = torch.split(torch.arange(x.shape[0], device=device), rows)
+    return torch.cat([model(take(x, block)) for block in blocks])
+
+
+def hard_value(metric: Metric, logits: Tensor, table: Table) -> float:
+    """The metric of the argmax, signed so that more is better."""
+    weight = None if table.weight is None else table.weight.double()
+    matrix = hard_confusion(logits.argmax(-1), table.y, logits.shape[1], weight)
+    value = metric(matrix.double()).item()
+    return value if metric.higher_is_better else -value

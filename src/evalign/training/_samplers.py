@@ -1,0 +1,241 @@
+"""Batches that all hold the class shares, so that every batch can be judged by a count metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from evalign._errors import expected
+
+_Rows: TypeAlias = npt.NDArray[np.intp]
+
+
+class StratifiedBatchSampler(Sampler[list[int]]):
+    """Draw batches that hold the class shares and at least `min_per_class` rows of every class.
+
+    Of n rows, an epoch makes ceil(n / batch_size) batches (floor with `drop_last`) and guarantees:
+
+    - A class with the share s has floor or ceil of batch_size * s rows in every full batch, and of its
+      rows * s in the last; the minimum moves this by at most `min_per_class` more.
+    - A class with enough rows to give every batch its minimum shows each row exactly once; with
+      `drop_last`, at most once, and the rows left out are drawn anew every epoch.
+    - A rarer class is repeated until every batch has its minimum. Its rows occur equally often up to one,
+      and twice in a batch only if the class has fewer than `min_per_class` rows.
+    - These repeats come on top of `batch_size`, for all rows of the other classes still have their turn. A
+      last batch that is too small for the minimum takes rows of common classes from the batches before it.
+    - If the minimum of all classes is more than `batch_size` rows, it is lowered to batch_size / classes,
+      the most that fits. Where this is not a whole number the classes take turns: below 1, each class is in
+      at least that share of the batches, rounded down.
+
+    Every iteration draws the next epoch; the batches depend on `seed` and the epoch only.
+
+    Args:
+        targets: The class of every row: a sequence, array or tensor of any label type that can be sorted.
+        batch_size: Rows a batch.
+        min_per_class: Rows of every class that a batch holds at least; 0 keeps to the shares alone.
+        seed: Where the shuffling starts.
+        drop_last: Leave out the last batch if it is smaller than the others.
+
+    >>> targets = ["n"] * 17 + ["y"] * 3
+    >>> sampler = StratifiedBatchSampler(targets, batch_size=5)
+    >>> sorted("".join(sorted(targets[row] for row in batch)) for batch in sampler)
+    ['nnnnny', 'nnnny', 'nnnny', 'nnnny']
+
+    Give it to a loader as `DataLoader(dataset, batch_sampler=sampler)`.
+    """
+
+    #: How many processes share each batch, and which of them this is.
+    _replicas, _rank = 1, 0
+
+    def __init__(
+        self,
+        targets: Sequence[Any] | npt.NDArray[Any] | Tensor,
+        batch_size: int,
+        min_per_class: int = 1,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__()
+        self._codes = _class_codes(targets)
+        self._num_classes = int(self._codes.max()) + 1
+        self.batch_size = _whole("batch_size", batch_size, 1)
+        self.min_per_class = _whole("min_per_class", min_per_class, 0)
+        self.seed = _whole("seed", seed, 0)
+        self.drop_last = drop_last
+        #: The epoch that the next iteration draws.
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        full, left = self._full_batches_and_rest()
+        return full + (left > 0 and not self.drop_last)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        epoch = self.epoch
+        self.epoch += 1  # now, not at the end: a loop that breaks off must not see the same epoch again
+        return self._parts(np.random.default_rng((self.seed, epoch)))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration draws.
+
+        >>> sampler = StratifiedBatchSampler([0, 1, 0, 1, 0, 1], batch_size=2)
+        >>> first = list(sampler)
+        >>> sampler.set_epoch(0)
+        >>> list(sampler) == first
+        True
+        """
+        self.epoch = _whole("epoch", epoch, 0)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return what a resumed run needs: the epoch that comes next.
+
+        >>> StratifiedBatchSampler([0, 1], batch_size=2).state_dict()
+        {'epoch': 0}
+        """
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken.
+
+        >>> sampler = StratifiedBatchSampler([0, 1], batch_size=2)
+        >>> sampler.load_state_dict({"epoch": 3})
+        >>> sampler.epoch
+        3
+        """
+        if "epoch" not in state_dict:
+            raise expected("state_dict", "with the key 'epoch'", f"the keys {list(state_dict)}")
+        self.set_epoch(state_dict["epoch"])
+
+    def _full_batches_and_rest(self) -> tuple[int, int]:
+        return divmod(len(self._codes), self.batch_size * self._replicas)
+
+    def _parts(self, generator: np.random.Generator) -> Iterator[list[int]]:
+        """This process's part of every batch, in random order."""
+        for number, batch in enumerate(self._deal(generator)):
+            first = (self._rank + number) % self._replicas  # or one process would get all odd rows
+            # A process must not be without rows: if there are more processes than rows, rows repeat.
+            part = np.resize(batch, max(len(batch), self._replicas))[first :: self._replicas]
+            yield generator.permutation(part).tolist()
+
+    def _deal(self, generator: np.random.Generator) -> list[_Rows]:
+        """All batches of an epoch, each sorted by class.
+
+        Rows sorted by class are dealt like cards, the i-th to batch i mod B. So a class, and each repeated
+        row in it, is spread over the batches as evenly as can be, and batches differ by one row at most.
+        """
+        codes = generator.permutation(self._num_classes)[self._codes]  # new neighbours every epoch
+        order = generator.permutation(len(codes))
+        order = order[np.argsort(codes[order], kind="stable")]  # stable: the same on every machine
+        sizes = np.bincount(codes)
+        place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+        def times(draws: _Rows) -> _Rows:
+            """How often each row occurs if each class is gone through in circles for so many draws."""
+            return np.repeat(draws // sizes, sizes) + (place < np.repeat(draws % sizes, sizes))
+
+        full, _ = self._full_batches_and_rest()
+        dealt, last = self._draws(sizes, generator)
+        cards = np.repeat(order, times(dealt))
+        # A class that does not fill a round lies in neighbouring batches: shuffle them, too.
+        batches = [cards[first::full] for first in generator.permutation(full)]
+        if len(self) > full:
+            batches.append(np.repeat(order, times(dealt + last) - times(dealt)))
+        return batches
+
+    def _draws(self, sizes: _Rows, generator: np.random.Generator) -> tuple[_Rows, _Rows]:
+        """How many rows of each class go to the full batches together, and to the smaller last one."""
+        total, rows = len(self._codes), self.batch_size * self._replicas
+        _, left = self._full_batches_and_rest()
+        # Whole parts of the running sum: they add up to `left`, and each is within one of its share.
+        offset = generator.integers(total)
+        last = np.diff((np.cumsum(sizes) * left + offset) // total, prepend=0)
+        budget = min(self.min_per_class * self._num_classes, rows)
+        needed = len(self) * budget // self._num_classes
+        if self.drop_last:
+            return np.maximum(sizes - last, needed), np.zeros_like(last)
+        if left:
+            last = np.maximum(last, budget // self._num_classes)
+        return np.maximum(sizes, needed) - last, last
+
+
+class DistributedStratifiedBatchSampler(StratifiedBatchSampler):
+    """Share the batches of a `StratifiedBatchSampler` out to several processes.
+
+    All processes draw the same batches of batch_size * num_replicas rows, those of a
+    `StratifiedBatchSampler` of this size, and each takes its part: the parts are disjoint, together they are
+    the batch, and the rows of a class are shared out equally up to one. All processes have the same number of
+    batches. `min_per_class` is for all processes together, as losses that add up the confusion matrices of
+    all processes need it. Only if a batch has fewer rows than there are processes, processes share a row.
+
+    Args:
+        targets: The class of every row, the same in every process.
+        batch_size: Rows a batch in each process.
+        min_per_class: Rows of every class in a batch of all processes together.
+        seed: Where the shuffling starts, the same in every process.
+        num_replicas: The number of processes; taken from `torch.distributed` if None.
+        rank: This process, 0 to num_replicas - 1; taken from `torch.distributed` if None.
+        drop_last: Leave out the last batch if it is smaller than the others.
+
+    >>> targets = ["no"] * 12 + ["yes"] * 4
+    >>> for rank in (0, 1):
+    ...     sampler = DistributedStratifiedBatchSampler(targets, batch_size=4, num_replicas=2, rank=rank)
+    ...     print([sorted(targets[row] for row in batch) for batch in sampler])
+    [['no', 'no', 'no', 'yes'], ['no', 'no', 'no', 'yes']]
+    [['no', 'no', 'no', 'yes'], ['no', 'no', 'no', 'yes']]
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Any] | npt.NDArray[Any] | Tensor,
+        batch_size: int,
+        min_per_class: int = 1,
+        seed: int = 0,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(targets, batch_size, min_per_class, seed, drop_last)
+        if num_replicas is None or rank is None:
+            if not (dist.is_available() and dist.is_initialized()):
+                raise expected(
+                    "num_replicas",
+                    "and `rank` to be given where torch.distributed is not initialised",
+                    f"num_replicas={num_replicas} and rank={rank}",
+                )
+            num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
+            rank = dist.get_rank() if rank is None else rank
+        self._replicas = _whole("num_replicas", num_replicas, 1)
+        self._rank = _whole("rank", rank, 0)
+        if rank >= num_replicas:
+            raise expected("rank", f"in 0..{num_replicas - 1}", rank)
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise expected(name, f"to be an integer >= {least}", repr(value))
+    return value
+
+
+def _class_codes(targets: Sequence[Any] | npt.NDArray[Any] | Tensor) -> _Rows:
+    """The class of every row as a number from 0."""
+    try:
+        if isinstance(targets, Tensor):
+            targets = targets.detach().cpu().numpy()
+        # A list as objects first: among texts numpy would turn NaN into the text "nan".
+        labels = np.asarray(targets, dtype=None if hasattr(targets, "dtype") else object)
+        known = labels == labels
+        codes: _Rows = np.unique(np.asarray(targets)[known], return_inverse=True)[1]
+    except (TypeError, ValueError) as error:
+        raise expected("targets", "to be labels that can be sorted", f"the error: {error}") from error
+    if labels.ndim != 1:
+        raise expected("targets", "with one dimension", f"shape {labels.shape}")
+    if not len(labels):
+        raise expected("targets", "with at least one row", "none")
+    if not known.all():
+        raise expected("targets", "without missing labels", f"{labels[~known][0]} in row {known.argmin()}")
+    return codes

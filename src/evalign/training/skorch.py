@@ -1,0 +1,113 @@
+"""Anneal in skorch: a callback that cools the criterion as the validation loss stalls."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+from evalign._errors import expected
+from evalign.training._anneal import Anneal
+
+try:
+    from skorch.callbacks import Callback
+except ImportError as error:
+    raise ImportError("evalign.training.skorch needs skorch: pip install 'evalign[skorch]'.") from error
+
+
+class AnnealCallback(Callback):  # type: ignore[misc]
+    """Cool the criterion of a net as its validation loss stalls, and stop when that brings nothing more.
+
+    Each `fit` starts warm. The history of the net gets a column `temperature`. At the end the weights of
+    the module and the temperature of the best epoch are restored. `Anneal` says when it cools and stops.
+
+    Any skorch net will do whose module gives logits. skorch does not know `MetricLoss`, so
+    `NeuralNetClassifier.predict_proba` needs `predict_nonlinearity=torch.nn.Softmax(dim=-1)`;
+    `predict` is right without. A metric is not a mean over batches: `iterator_valid__batch_size=-1`
+    makes the validation data one batch.
+
+    Args:
+        anneal: What makes the `Anneal` of a criterion, such as `Anneal.east`. Default: `Anneal`.
+        monitor: The column of the history that is to fall.
+        restore_best: Whether the best epoch is restored.
+        **settings: Settings of `anneal`, such as `decay` and `patience`.
+
+    Attributes:
+        anneal_: The `Anneal` of the last `fit`.
+
+    >>> import torch
+    >>> from skorch import NeuralNetClassifier
+    >>> from evalign import MetricLoss
+    >>> _ = torch.manual_seed(0)
+    >>> X = torch.randn(200, 2)
+    >>> y = (X.sum(1) + torch.randn(200) > 1).long()
+    >>> net = NeuralNetClassifier(
+    ...     torch.nn.Linear, module__in_features=2, module__out_features=2, lr=10.0, max_epochs=100,
+    ...     criterion=MetricLoss, criterion__metric="f1", iterator_valid__batch_size=-1, verbose=0,
+    ...     callbacks=[AnnealCallback(decay=0.5, patience=3, rounds=3)],
+    ... )
+    >>> history = net.fit(X, y).history
+    >>> len(history) < 100, history[0, "temperature"], history[-1, "temperature"] < 0.1
+    (True, 0.2, True)
+    """
+
+    def __init__(
+        self,
+        anneal: Callable[..., Anneal] | None = None,
+        monitor: str = "valid_loss",
+        restore_best: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.anneal = anneal
+        self.monitor = monitor
+        self.restore_best = restore_best
+        self.__dict__.update(settings)  # each is a parameter, for `clone` and for a grid search
+        self.anneal_: Anneal | None = None
+        self.best_: tuple[float, dict[str, Any]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The criterion and weights in the state would not follow the net from one device to another.
+        return {**vars(self), "anneal_": None, "best_": None}
+
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Forget the last `fit`."""
+        self.anneal_ = self.best_ = None
+
+    def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
+        """Start warm. Not earlier, as other callbacks may make a new criterion in `on_train_begin`."""
+        if self.anneal_ is None:
+            own = ("anneal", "monitor", "restore_best")
+            settings = {name: value for name, value in self.get_params().items() if name not in own}
+            self.anneal_ = (self.anneal or Anneal)(net.criterion_, **settings)
+
+    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+        """Cool the criterion or stop, as the validation loss says."""
+        assert self.anneal_ is not None
+        value, temperature = _monitored(net.history[-1], self.monitor), self.anneal_.temperature
+        self.anneal_.step(value)
+        net.history.record("temperature", temperature)
+        if self.anneal_.improved and self.restore_best:
+            self.best_ = temperature, copy.deepcopy(net.module_.state_dict())
+        if self.anneal_.done:
+            raise KeyboardInterrupt  # how callbacks of skorch end the training
+
+    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Restore the best epoch."""
+        if self.best_ is not None:
+            net.criterion_.temperature, weights = self.best_
+            net.module_.load_state_dict(weights)
+            self.best_ = None
+
+
+def _monitored(epoch: dict[str, Any], monitor: str) -> float:
+    """The monitored value of an epoch, or an error that lists what there is."""
+    scores = {
+        name: float(value)
+        for name, value in epoch.items()
+        if isinstance(value, numbers.Real) and not isinstance(value, bool)
+    }
+    if monitor not in scores:
+        there = f"There are {', '.join(sorted(scores))}. Is there validation data (`train_split`)?"
+        raise expected("monitor", "to be a number in the history", repr(monitor), there)
+    return scores[monitor]

@@ -1,0 +1,158 @@
+"""A fit that is killed in the middle and called again ends with the same model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import evalign as ev
+
+SCRIPT = """
+import sys, numpy as np, torch, evalign as ev
+torch.set_num_threads(1)
+data = np.random.default_rng(0)
+X = data.normal(size=(600, 5)); y = (X[:, 0] + data.normal(size=600) > 1).astype(int)
+folder = None if sys.argv[1] == "none" else sys.argv[1]
+model = ev.MetricClassifier("f1", hidden=(16, 8), max_epochs=40, patience=20, batch_size=128, random_state=3,
+                            bags=int(sys.argv[3]), checkpoint=folder).fit(X, y)
+np.save(sys.argv[2], model.decision_function(X))
+"""
+
+
+def start(folder, target, bags):
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(target), str(bags)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+
+
+def epochs(folder):
+    files = sorted(folder.glob("bag-*/checkpoint.json"))
+    return sum(len(json.loads(file.read_text())["history"]) for file in files)
+
+
+def kill_after(process, folder, count):
+    """Kill -9 once so many epochs are done."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        if epochs(folder) >= count:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+            return
+        time.sleep(0.005)
+    pytest.fail("the run ended before it could be killed")
+
+
+@pytest.mark.parametrize("bags", [1, 3])
+def test_killed_and_resumed_equals_uninterrupted(tmp_path, bags):
+    """Killed twice: in the cross-entropy phase and later on."""
+    folder, whole, resumed = tmp_path / "run", tmp_path / "whole.npy", tmp_path / "resumed.npy"
+    finish(start("none", whole, bags))
+    for count in (5, 45):
+        kill_after(start(folder, resumed, bags), folder, count)
+        assert not resumed.exists()
+    finish(start(folder, resumed, bags))
+    np.testing.assert_array_equal(np.load(resumed), np.load(whole))
+
+
+def problem(seed=0, rows=200):
+    data = np.random.default_rng(seed)
+    x = data.normal(size=(rows, 4))
+    return x, (x[:, 0] > 0.8).astype(int)
+
+
+def settings(folder, **others):
+    return {"hidden": (8,), "max_epochs": 5, "random_state": 0, "checkpoint": folder, **others}
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    x, y = problem()
+    first = ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
+    before = (tmp_path / "bag-0" / "checkpoint.json").stat().st_mtime_ns
+    second = ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
+    assert (tmp_path / "bag-0" / "checkpoint.json").stat().st_mtime_ns == before
+    np.testing.assert_array_equal(first.decision_function(x), second.decision_function(x))
+    assert first.history_ == second.history_
+
+
+@pytest.mark.parametrize("change", [{"lr": 0.1}, {"hidden": (9,)}, {"metric": "mcc"}, {"strategy": "focal"}])
+def test_a_checkpoint_of_other_settings_is_refused_and_kept(tmp_path, change):
+    x, y = problem()
+    ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
+    content = (tmp_path / "bag-0" / "checkpoint.json").read_bytes()
+    with pytest.raises(ValueError, match="Expected `checkpoint` of the same settings and data"):
+        ev.MetricClassifier(**settings(tmp_path, **change)).fit(x, y)
+    assert (tmp_path / "bag-0" / "checkpoint.json").read_bytes() == content
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    x, y = problem()
+    ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
+    x[3, 2] += 1e-3
+    with pytest.raises(ValueError, match="of the same settings and data"):
+        ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
+
+
+@pytest.mark.parametrize("damage", ["json", "tensors"])
+def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
+    x, y = problem()
+    ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
+    pattern = "checkpoint.json" if damage == "json" else "*.safetensors"
+    file = next((tmp_path / "bag-0").glob(pattern))
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(ValueError, match="Expected `folder`"):
+        ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
+
+
+@pytest.mark.parametrize("others", [{"random_state": None}, {"warm_start": True}])
+def test_checkpoints_need_a_seed_and_no_warm_start(tmp_path, others):
+    with pytest.raises(ValueError, match="with `checkpoint`"):
+        ev.MetricClassifier(**settings(tmp_path, **others)).fit(*problem())
+
+
+def test_bags_average_logits_and_validate_every_row_once():
+    x, y = problem(rows=300)
+    model = ev.MetricClassifier("f1", hidden=(8,), max_epochs=15, bags=4, random_state=0).fit(x, y)
+    assert len(model.networks_) == 4
+    assert {row["bag"] for row in model.history_} == {0, 1, 2, 3}
+    table = torch.from_numpy(model.scaler_.transform(x).astype(np.float32))
+    logits = torch.stack([network.eval()(table) for network in model.networks_]).mean(0).detach().numpy()
+    np.testing.assert_allclose(model.decision_function(x), logits[:, 1] - logits[:, 0], rtol=1e-4, atol=1e-5)
+    again = ev.MetricClassifier("f1", hidden=(8,), max_epochs=15, bags=4, random_state=0, n_jobs=2).fit(x, y)
+    np.testing.assert_allclose(again.decision_function(x), model.decision_function(x), rtol=1e-4, atol=1e-5)
+
+
+def test_more_bags_than_rows_of_a_class_are_refused():
+    x, y = problem()
+    y[:] = 0
+    y[:3] = 1
+    with pytest.raises(ValueError, match="Expected `bags` of at most 3"):
+        ev.MetricClassifier(bags=4).fit(x, y)
+    with pytest.raises(ValueError, match="to be None with bags"):
+        ev.MetricClassifier(bags=2).fit(x, y, validation_data=(x, y))
+
+
+def test_calibration_changes_probabilities_but_no_prediction(tmp_path):
+    x, y = problem(rows=600)
+    y = np.where(np.random.default_rng(1).random(600) < 0.2, 1 - y, y)
+    options = {"hidden": (32,), "max_epochs": 60, "strategy": "east", "random_state": 0, "lr": 0.01}
+    plain = ev.MetricClassifier("f1", **options).fit(x, y)
+    model = ev.MetricClassifier("f1", calibrate=True, **options).fit(x, y)
+    np.testing.assert_array_equal(plain.predict(x), model.predict(x))
+    before, after = model.calibration_error_
+    assert after < before
+    assert model.softmax_temperature_ > 1
+    assert model.predict_proba(x).max(1).mean() < plain.predict_proba(x).max(1).mean()
+    model.save(tmp_path)
+    loaded = ev.MetricClassifier.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
+    assert loaded.calibration_error_ == model.calibration_error_

@@ -1,0 +1,195 @@
+"""The callback for Lightning, in real training runs."""
+
+import importlib
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from evalign import MetricLoss
+
+pytest.importorskip("lightning")
+import lightning
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from evalign.training.lightning import AnnealCallback
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+COOL = {"decay": 0.5, "patience": 3, "rounds": 2}
+
+
+class Model(lightning.LightningModule):
+    def __init__(self, name="val_loss"):
+        super().__init__()
+        torch.manual_seed(0)
+        self.network = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2))
+        self.loss = MetricLoss("f1")
+        self.name = name
+
+    def forward(self, batch):
+        return self.loss(self.network(batch[0]), batch[1])
+
+    def training_step(self, batch, _):
+        return self(batch)
+
+    def validation_step(self, batch, _):
+        self.log(self.name, self(batch))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.03)
+
+
+def loader(seed):
+    """Noisy labels, so that training goes too far."""
+    generator = torch.Generator().manual_seed(seed)
+    x, noise = torch.randn(80, 6, generator=generator), torch.randn(80, generator=generator)
+    return DataLoader(TensorDataset(x, (x[:, 0] + noise > 0.5).long()), batch_size=80)
+
+
+TRAIN, VALID = loader(0), loader(1)
+
+
+def fit(model, callback, epochs=200, ckpt_path=None, more=(), valid=VALID):
+    trainer = lightning.Trainer(
+        max_epochs=epochs, accelerator="cpu", callbacks=[callback, *more], enable_checkpointing=bool(more),
+        logger=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(model, TRAIN, valid, ckpt_path=ckpt_path)
+    return trainer
+
+
+def validation_loss(model):
+    with torch.no_grad():
+        return model(next(iter(VALID))).item()
+
+
+def test_it_cools_stops_and_restores_the_best_epoch():
+    model = Model()
+    callback = AnnealCallback(model.loss, **COOL)
+    trainer = fit(model, callback)
+    temperatures, losses = zip(*callback.anneal.history, strict=True)
+    assert temperatures[0] == 0.2
+    assert list(temperatures) == sorted(temperatures, reverse=True)
+    assert len(set(temperatures)) >= 3
+    assert callback.anneal.done
+    assert len(losses) == trainer.current_epoch < 200, "one step an epoch, none for the sanity check"
+    assert min(losses) < losses[-1]
+    assert validation_loss(model) == pytest.approx(min(losses))
+    assert trainer.callback_metrics["temperature"].item() == pytest.approx(temperatures[-1])
+    trainer.validate(model, VALID, verbose=False)
+    assert len(callback.anneal.history) == len(losses), "validating by hand is no epoch"
+
+
+def test_a_loss_outside_the_module_is_cooled_and_restored_too():
+    class Outside(Model):
+        def __init__(self):
+            super().__init__()
+            loss, self.loss = self.loss, None
+            object.__setattr__(self, "criterion", loss)
+
+        def forward(self, batch):
+            return self.criterion(self.network(batch[0]), batch[1])
+
+    model = Outside()
+    assert not [name for name in model.state_dict() if "loss" in name or "criterion" in name]
+    callback = AnnealCallback(model.criterion, **COOL)
+    fit(model, callback)
+    assert callback.anneal.history[-1][0] < 0.1
+    assert validation_loss(model) == pytest.approx(callback.anneal.best)
+
+
+def test_without_restoring_the_last_weights_stay():
+    model = Model()
+    callback = AnnealCallback(model.loss, restore_best=False, **COOL)
+    fit(model, callback)
+    model.loss.temperature, last = callback.anneal.history[-1]
+    assert validation_loss(model) == pytest.approx(last)
+    assert last > callback.anneal.best + 1e-3
+
+
+def test_what_the_module_logs_when_the_epoch_ends_is_of_this_epoch():
+    class LogsLater(Model):
+        def __init__(self):
+            super().__init__()
+            self.logged = []
+
+        def validation_step(self, batch, _):
+            self.value = self(batch)
+
+        def on_validation_epoch_end(self):
+            self.log("val_loss", self.value)
+            if not self.trainer.sanity_checking:
+                self.logged.append(self.value.item())
+
+    model = LogsLater()
+    callback = AnnealCallback(model.loss)
+    fit(model, callback, epochs=5)
+    assert [loss for _, loss in callback.anneal.history] == pytest.approx(model.logged)
+
+
+@pytest.mark.parametrize("best_before", [True, False])
+def test_resuming_from_a_checkpoint_equals_no_interruption(tmp_path, best_before):
+    whole = Model()
+    callback = AnnealCallback(whole.loss, **COOL)
+    epochs = fit(whole, callback).current_epoch
+    losses = [loss for _, loss in callback.anneal.history]
+    best = losses.index(min(losses))
+    assert 3 < best < epochs - 3
+    pause = best + 3 if best_before else best - 2
+
+    first = Model()
+    checkpoint = ModelCheckpoint(tmp_path, filename="pause", save_top_k=-1)
+    fit(first, AnnealCallback(first.loss, **COOL), pause, more=[checkpoint])
+    second = Model()
+    resumed = AnnealCallback(second.loss, **COOL)
+    trainer = fit(second, resumed, ckpt_path=tmp_path / "pause.ckpt", more=[ModelCheckpoint(tmp_path)])
+
+    assert trainer.current_epoch == epochs
+    assert resumed.anneal.state_dict() == callback.anneal.state_dict()
+    for name, weight in whole.network.state_dict().items():
+        torch.testing.assert_close(second.network.state_dict()[name], weight)
+
+
+def test_checkpoints_load_without_executing_anything(tmp_path):
+    model = Model()
+    callback = AnnealCallback(model.loss, decay=0.5, patience=1)
+    trainer = fit(model, callback, epochs=12, more=[ModelCheckpoint(tmp_path)])
+    trainer.save_checkpoint(tmp_path / "end.ckpt")
+    state = torch.load(tmp_path / "end.ckpt", weights_only=True)["callbacks"][callback.state_key]
+    other = AnnealCallback(MetricLoss("f1"), decay=0.5, patience=1)
+    other.load_state_dict(state)
+    assert other.anneal.history == callback.anneal.history
+    assert other.anneal.temperature == callback.anneal.temperature
+
+
+def test_a_loss_that_is_nan_is_no_improvement():
+    class Broken(Model):
+        def validation_step(self, batch, _):
+            self.log("val_loss", self(batch) * torch.nan)
+
+    model = Broken()
+    trainer = fit(model, AnnealCallback(model.loss, patience=2, rounds=3))
+    assert trainer.current_epoch == 6
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def test_a_missing_value_is_named_with_what_there_is():
+    model = Model("validation_loss")
+    with pytest.raises(ValueError, match=r"Expected `monitor` to be a logged .* 'val_loss'.*validation_loss"):
+        fit(model, AnnealCallback(model.loss))
+
+
+def test_training_without_validation_is_refused():
+    model = Model()
+    with pytest.raises(ValueError, match="Expected `trainer` to validate"):
+        fit(model, AnnealCallback(model.loss), valid=None)
+
+
+def test_without_lightning_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
+    monkeypatch.delitem(sys.modules, "evalign.training.lightning")
+    with pytest.raises(ImportError, match=r"pip install 'evalign\[lightning\]'"):
+        importlib.import_module("evalign.training.lightning")

@@ -1,0 +1,257 @@
+"""The loss and the callback for the `Trainer` of Hugging Face, in real training runs."""
+
+import importlib
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from evalign import MetricLoss
+
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from evalign.training.transformers import AnnealCallback, metric_loss
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+COOL = {"decay": 0.5, "patience": 2, "rounds": 2}
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def sentences(rows, seed):
+    """Token ids that are higher for class 1; some labels are wrong, so that training goes too far."""
+    generator = torch.Generator().manual_seed(seed)
+    classes = (torch.rand(rows, generator=generator) < 0.3).long()
+    tokens = torch.randint(1, 20, (rows, 8), generator=generator) + 10 * classes[:, None]
+    labels = classes ^ (torch.rand(rows, generator=generator) < 0.1).long()
+    return [{"input_ids": ids, "labels": label} for ids, label in zip(tokens, labels, strict=True)]
+
+
+TRAIN, VALID = sentences(64, 0), sentences(64, 1)
+
+
+def bert(**settings):
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=30, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=8, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **settings,
+    )  # fmt: skip
+    return BertForSequenceClassification(config)
+
+
+def make(folder, loss, callbacks=(), model=None, valid=VALID, **settings):
+    defaults = {
+        "eval_strategy": "epoch",
+        "save_strategy": "no",
+        "logging_strategy": "no",
+        "num_train_epochs": 60,
+        "per_device_train_batch_size": 64,
+        "per_device_eval_batch_size": 64,
+        "learning_rate": 0.01,
+        "lr_scheduler_type": "constant",
+        "disable_tqdm": True,
+        "report_to": "none",
+        "use_cpu": True,
+        "seed": 0,
+    }
+    return Trainer(
+        bert() if model is None else model,
+        TrainingArguments(output_dir=str(folder), **{**defaults, **settings}),
+        train_dataset=TRAIN,
+        eval_dataset=valid,
+        compute_loss_func=metric_loss(loss),
+        callbacks=list(callbacks),
+    )
+
+
+def whole(rows):
+    return {name: torch.stack([row[name] for row in rows]) for name in ("input_ids", "labels")}
+
+
+def loss_of(model, loss, rows):
+    batch = whole(rows)
+    with torch.no_grad():
+        return loss(model.eval()(batch["input_ids"]).logits, batch["labels"]).item()
+
+
+def test_it_cools_stops_and_restores_the_best_weights(tmp_path):
+    loss = MetricLoss("f1")
+    callback = AnnealCallback(loss, **COOL)
+    trainer = make(tmp_path, loss, [callback])
+    trainer.train()
+    temperatures, losses = zip(*callback.anneal.history, strict=True)
+    assert temperatures[0] == 0.2
+    assert list(temperatures) == sorted(temperatures, reverse=True)
+    assert len(set(temperatures)) >= 3
+    assert callback.anneal.done
+    assert len(losses) == trainer.state.epoch < 60
+    assert min(losses) < losses[-1]
+    assert loss_of(trainer.model, loss, VALID) == pytest.approx(min(losses))
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(min(losses))
+    assert trainer.evaluate(TRAIN, metric_key_prefix="train")["train_loss"] > 0
+    assert len(callback.anneal.history) == len(losses), "evaluating by hand is no epoch"
+
+
+def test_without_restoring_the_last_weights_stay(tmp_path):
+    loss = MetricLoss("f1")
+    callback = AnnealCallback(loss, restore_best=False, **COOL)
+    trainer = make(tmp_path, loss, [callback])
+    trainer.train()
+    loss.temperature, last = callback.anneal.history[-1]
+    assert loss_of(trainer.model, loss, VALID) == pytest.approx(last)
+    assert last > callback.anneal.best + 1e-3
+
+
+def test_the_trainer_evaluates_with_the_loss(tmp_path):
+    """In one batch it is the loss itself, in many their mean."""
+    loss = MetricLoss("mcc", temperature=0.1)
+    model = bert()
+    one = make(tmp_path, loss, model=model).evaluate()["eval_loss"]
+    assert one == pytest.approx(loss_of(model, loss, VALID))
+    two = make(tmp_path, loss, model=model, per_device_eval_batch_size=32).evaluate()["eval_loss"]
+    halves = [loss_of(model, loss, half) for half in (VALID[:32], VALID[32:])]
+    assert two == pytest.approx(sum(halves) / 2)
+
+
+@pytest.mark.parametrize("sizes", [(32, 2), (16, 4)])
+def test_accumulated_batches_give_the_gradient_of_their_mean(tmp_path, sizes):
+    """The Trainer does not divide by the number of steps when it is given a loss."""
+    size, steps = sizes
+    settings = {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0, "max_steps": 1}
+    model, twin, loss = bert(), bert(), MetricLoss("f1")
+    trainer = make(
+        tmp_path, loss, model=model, train_sampling_strategy="sequential",
+        per_device_train_batch_size=size, gradient_accumulation_steps=steps, **settings,
+    )  # fmt: skip
+    trainer.train()
+    twin.train()
+    for start in range(0, 64, size):
+        batch = whole(TRAIN[start : start + size])
+        (loss(twin(batch["input_ids"]).logits, batch["labels"]) / steps).backward()
+    for (name, after), before in zip(model.named_parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(after, before - before.grad, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_a_model_that_gives_a_tuple(tmp_path):
+    loss = MetricLoss("f1")
+    callback = AnnealCallback(loss)
+    trainer = make(tmp_path, loss, [callback], model=bert(return_dict=False), num_train_epochs=3)
+    trainer.train()
+    reference = AnnealCallback(loss)
+    make(tmp_path, loss, [reference], num_train_epochs=3).train()
+    assert callback.anneal.history == reference.anneal.history
+
+
+def test_the_forms_of_outputs():
+    loss = MetricLoss("f1")
+    compute = metric_loss(loss)
+    logits, labels = torch.randn(12, 3), torch.randint(3, (12,))
+    wanted = loss(logits, labels)
+    for outputs in (SequenceClassifierOutput(logits=logits), {"logits": logits}, (logits, None), logits):
+        torch.testing.assert_close(compute(outputs, labels), wanted)
+    with pytest.raises(ValueError, match="Expected `outputs` with 'logits', but got hidden"):
+        compute({"hidden": logits}, labels)
+    with pytest.raises(ValueError, match="Expected `labels` in every batch, but got None.*label_names"):
+        compute(logits, None)
+
+
+def test_a_label_for_each_token():
+    loss = MetricLoss("f1")
+    logits, labels = torch.randn(4, 5, 3), torch.randint(3, (4, 5))
+    labels[:, 0] = -100
+    wanted = loss(logits.reshape(20, 3), labels.reshape(20))
+    torch.testing.assert_close(metric_loss(loss)({"logits": logits}, labels), wanted)
+    share = metric_loss(loss)({"logits": logits}, labels, num_items_in_batch=torch.tensor(32))
+    torch.testing.assert_close(share, wanted / 2)
+
+
+def test_a_batch_in_which_nothing_counts():
+    logits = torch.randn(4, 3, requires_grad=True)
+    value = metric_loss(MetricLoss("f1"))(logits, torch.full((4,), -100), num_items_in_batch=torch.tensor(0))
+    value.backward()
+    assert value.isfinite()
+    assert (logits.grad == 0).all()
+
+
+def test_resuming_from_a_checkpoint_goes_on_at_the_right_temperature(tmp_path):
+    whole_run, resumed = (AnnealCallback(MetricLoss("f1"), decay=0.5, patience=1) for _ in range(2))
+    make(tmp_path, whole_run.anneal.loss, [whole_run], num_train_epochs=12).train()
+    trainer = make(
+        tmp_path, whole_run.anneal.loss, [AnnealCallback(whole_run.anneal.loss, decay=0.5, patience=1)],
+        save_strategy="epoch", num_train_epochs=8,
+    )  # fmt: skip
+    trainer.train()
+    assert trainer.state.global_step == 8
+    again = make(tmp_path, resumed.anneal.loss, [resumed], num_train_epochs=12)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+    temperatures, losses = zip(*resumed.anneal.history, strict=True)
+    reference = list(zip(*whole_run.anneal.history, strict=True))
+    assert temperatures == reference[0]
+    assert temperatures[7] < 0.2
+    assert losses == pytest.approx(reference[1])
+
+
+def test_each_training_starts_warm(tmp_path):
+    loss = MetricLoss("f1")
+    callback = AnnealCallback(loss, decay=0.8, patience=1, rounds=20)
+    trainer = make(tmp_path, loss, [callback], num_train_epochs=20)
+    for _ in range(2):
+        trainer.train()
+        assert callback.anneal.history[0][0] == 0.2
+        assert len(callback.anneal.history) == 20
+        assert callback.anneal.history[-1][0] < 0.2
+
+
+def test_one_of_several_evaluation_sets(tmp_path):
+    loss = MetricLoss("f1")
+    callback = AnnealCallback(loss, monitor="eval_b_loss")
+    trainer = make(tmp_path, loss, [callback], valid={"a": TRAIN, "b": VALID}, num_train_epochs=3)
+    trainer.train()
+    logged = [entry["eval_b_loss"] for entry in trainer.state.log_history if "eval_b_loss" in entry]
+    assert [value for _, value in callback.anneal.history] == logged
+    assert len(logged) == 3
+
+
+class Broken(nn.Linear):
+    def forward(self, input_ids, labels=None):
+        logits = super().forward(input_ids.float())
+        return {"logits": logits if self.training else logits * torch.nan}
+
+
+def test_a_loss_that_is_nan_is_no_improvement(tmp_path):
+    loss = MetricLoss("f1")
+    trainer = make(tmp_path, loss, [AnnealCallback(loss, patience=2, rounds=3)], model=Broken(8, 2))
+    trainer.train()
+    assert trainer.state.epoch == 6
+    assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_missing_value_is_named_with_what_there_is(tmp_path, epochs):
+    loss = MetricLoss("f1")
+    trainer = make(tmp_path, loss, [AnnealCallback(loss, monitor="eval_f1")], num_train_epochs=epochs)
+    with pytest.raises(ValueError, match=r"Expected `monitor` to be a metric .* 'eval_f1'.*eval_loss"):
+        trainer.train()
+    assert trainer.state.global_step == 1
+
+
+def test_training_without_evaluation_is_refused(tmp_path):
+    loss = MetricLoss("f1")
+    trainer = make(tmp_path, loss, [AnnealCallback(loss)], eval_strategy="no")
+    with pytest.raises(ValueError, match="Expected `eval_strategy` to be 'epoch' or 'steps', but got 'no'"):
+        trainer.train()
+
+
+def test_without_transformers_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "evalign.training.transformers")
+    with pytest.raises(ImportError, match=r"pip install 'evalign\[transformers\]'"):
+        importlib.import_module("evalign.training.transformers")
