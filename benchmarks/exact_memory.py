@@ -36,12 +36,14 @@ def work(rows: int, micro_batch: int) -> None:
 
 def measure(rows: int, micro_batch: int) -> tuple[float, float]:
     command = [sys.executable, __file__, "--worker", f"--rows={rows}", f"--micro-batch={micro_batch}"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
     return float(found[0]), float(found[1])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--micro-batch", type=int, default=4096)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

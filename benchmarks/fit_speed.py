@@ -93,14 +93,16 @@ def default_skorch(x: np.ndarray, y: np.ndarray, epochs: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=60000, help="rows of the credit card data")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, seed 0, {datetime.date.today()}\n")
-    print("| data | rows | by hand, ms an epoch | MetricClassifier | default skorch | skorch / MetricClassifier |")
+    print("| data | rows | by hand, ms an epoch | MetricClassifier | default skorch | skorch / ours |")
     print("|---|---|---|---|---|---|")
     for name in ("mammography", "creditcard"):
         found = data(name, options.rows)

@@ -1,6 +1,6 @@
 """Train on F1 with two processes, as if they were one: the confusion matrix is shared, not the data.
 
-    torchrun --nproc-per-node 2 examples/ddp.py
+torchrun --nproc-per-node 2 examples/ddp.py
 """
 
 import torch
@@ -36,7 +36,9 @@ def main() -> None:
         if rank == 0 and epoch % 5 == 4:
             with torch.no_grad():
                 score = ev.metrics.f1().score(y, model.module(x).argmax(1))
-            print(f"epoch {epoch + 1}: loss of both processes {value.item():.3f}, F1 on the training data {score:.3f}")
+            print(
+                f"epoch {epoch + 1}: loss of both processes {value.item():.3f}, F1 on the training data {score:.3f}"
+            )
     dist.destroy_process_group()
 
 

@@ -73,7 +73,25 @@ def test_history_pairs_temperatures_and_losses():
 
 
 def test_resumed_equals_uninterrupted():
-    values = [0.9, 0.8, 0.85, 0.84, 0.7, 0.75, 0.76, 0.6, 0.61, 0.62, 0.63, 0.64, 0.65, 0.66, 0.67, 0.68, 0.69]
+    values = [
+        0.9,
+        0.8,
+        0.85,
+        0.84,
+        0.7,
+        0.75,
+        0.76,
+        0.6,
+        0.61,
+        0.62,
+        0.63,
+        0.64,
+        0.65,
+        0.66,
+        0.67,
+        0.68,
+        0.69,
+    ]
     settings = {"decay": 0.7, "patience": 2, "rounds": 2}
     whole, _ = run(values, **settings)
     first, _ = run(values[:7], **settings)

@@ -28,7 +28,9 @@ def results(tmp_path_factory):
     return [torch.load(target, weights_only=True) for target, _ in running]
 
 
-CASES = [f"{task}-{exact}" for task in ("multiclass", "pair", "binary", "multilabel") for exact in (False, True)]
+CASES = [
+    f"{task}-{exact}" for task in ("multiclass", "pair", "binary", "multilabel") for exact in (False, True)
+]
 
 
 @pytest.mark.parametrize("case", CASES)

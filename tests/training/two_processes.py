@@ -66,13 +66,18 @@ def main() -> None:
     torch.set_num_threads(1)
     if world > 1:
         dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
-    results = {f"{task}-{exact}": train(task, rank, world, exact) for task in TASKS for exact in (False, True)}
+    results = {
+        f"{task}-{exact}": train(task, rank, world, exact) for task in TASKS for exact in (False, True)
+    }
     if world > 1:
         x, y, _ = data("multiclass", 0)
         part = (slice(0, 37), slice(37, None))[rank]
         logits = network("multiclass")(x[part])
         alone = MetricLoss("f1", sync=False)(logits, y[part])
-        results["sync"] = {"off": alone.detach(), "local": (1 - MetricLoss("f1").eval()(logits, y[part])).detach()}
+        results["sync"] = {
+            "off": alone.detach(),
+            "local": (1 - MetricLoss("f1").eval()(logits, y[part])).detach(),
+        }
         if rank == 0:  # a validation loss on one process only must not wait for the other
             with torch.no_grad():
                 MetricLoss("f1")(logits, y[part])

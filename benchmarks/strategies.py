@@ -1,0 +1,113 @@
+"""All strategies of `MetricClassifier` on the papers' data, on the same splits.
+
+For each dataset and split (80 % to fit, 20 % to test, stratified): the metric on the test part, as is
+and with a tuned threshold (two classes: the best on the validation rows), and the mean and standard
+error of the paired difference to cross-entropy. Every result is appended to a file of JSON lines, and
+what stands there is not run again, so a killed run goes on.
+
+    EVALIGN_DATA=../shared/data python benchmarks/strategies.py [--datasets mammography ...] [--splits 5]
+"""
+
+import argparse
+import datetime
+import json
+import platform
+import time
+from pathlib import Path
+
+import _data
+import numpy as np
+import torch
+from sklearn.model_selection import StratifiedShuffleSplit
+
+import evalign as ev
+from evalign.estimators._strategies import STRATEGIES
+
+DATASETS = ["mammography", "adult", "creditcard", "cocktailparty", "caltech256"]
+BINARY_ONLY = {"softset", "surrogate_fbeta"}
+
+
+def tuned_threshold(model: ev.MetricClassifier, x: np.ndarray, y: np.ndarray) -> float:
+    """The best threshold on the margin for F1."""
+    scores = torch.from_numpy(model.decision_function(x))
+    levels = torch.quantile(scores, torch.linspace(0, 1, 1001).double()).unique()
+    matrices = ev.softsets.binary_soft_confusion(scores, torch.from_numpy(y), levels, ev.softsets.HardStep())
+    return levels[ev.metrics.f1()(matrices).argmax()].item()
+
+
+def run(name: str, strategy: str, split: int, x: np.ndarray, y: np.ndarray) -> dict[str, object]:
+    rest, test = next(StratifiedShuffleSplit(1, test_size=0.2, random_state=split).split(x, y))
+    train, valid = next(StratifiedShuffleSplit(1, test_size=0.2, random_state=split).split(x[rest], y[rest]))
+    train, valid = rest[train], rest[valid]
+    metric = ev.metrics.f1()
+    start = time.perf_counter()
+    model = ev.MetricClassifier(metric, strategy, random_state=split)
+    model.fit(x[train], y[train], validation_data=(x[valid], y[valid]))
+    score = metric.score(y[test], model.predict(x[test]))
+    seconds = time.perf_counter() - start
+    result = {"dataset": name, "strategy": strategy, "split": split, "plain": score, "seconds": seconds}
+    result["epochs"] = model.n_iter_
+    if len(model.classes_) == 2:
+        threshold = tuned_threshold(model, x[valid], y[valid])
+        result["tuned"] = metric.score(y[test], (model.decision_function(x[test]) >= threshold).astype(int))
+    return result
+
+
+def table(results: list[dict[str, object]]) -> None:
+    print("| dataset | strategy | splits | F1 | - cross-entropy | F1, tuned | - cross-entropy, tuned |")
+    print("|---|---|---|---|---|---|---|")
+    for name in dict.fromkeys(row["dataset"] for row in results):
+        mine = [row for row in results if row["dataset"] == name]
+        base = {row["split"]: row for row in mine if row["strategy"] == "cross_entropy"}
+        for strategy in STRATEGIES:
+            rows = [row for row in mine if row["strategy"] == strategy and row["split"] in base]
+            if not rows:
+                continue
+            cells = [name, strategy, str(len(rows))]
+            for key in ("plain", "tuned"):
+                if key not in rows[0]:
+                    cells += ["", ""]
+                    continue
+                gains = np.array([row[key] - base[row["split"]][key] for row in rows])
+                error = gains.std(ddof=1) / len(gains) ** 0.5 if len(gains) > 1 else float("nan")
+                cells.append(f"{np.mean([row[key] for row in rows]):.3f}")
+                cells.append("" if strategy == "cross_entropy" else f"{gains.mean():+.3f} +/- {error:.3f}")
+            print("| " + " | ".join(cells) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--datasets", nargs="+", default=DATASETS, choices=DATASETS)
+    parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=list(STRATEGIES))
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--results", type=Path, default=Path("strategies.jsonl"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    done = (
+        [json.loads(line) for line in options.results.read_text().splitlines()]
+        if options.results.exists()
+        else []
+    )
+    known = {(row["dataset"], row["strategy"], row["split"]) for row in done}
+    for name in options.datasets:
+        found = _data.load(name)
+        if found is None:
+            print(f"{name}: not found; set EVALIGN_DATA")
+            continue
+        for split in range(options.splits):
+            for strategy in options.strategies:
+                many = len(np.unique(found[1])) > 2
+                if (name, strategy, split) in known or (many and strategy in BINARY_ONLY):
+                    continue
+                done.append(run(name, strategy, split, *found))
+                with options.results.open("a") as file:
+                    file.write(json.dumps(done[-1]) + "\n")
+    machine = f"torch {torch.__version__}, {platform.machine()}, 1 thread"
+    print(f"\n{machine}, seeds = splits, {datetime.date.today()}\n")
+    table(done)
+
+
+if __name__ == "__main__":
+    main()
