@@ -36,9 +36,7 @@ def main() -> None:
         if rank == 0 and epoch % 5 == 4:
             with torch.no_grad():
                 score = ev.metrics.f1().score(y, model.module(x).argmax(1))
-            print(
-                f"epoch {epoch + 1}: loss of both processes {value.item():.3f}, F1 on the training data {score:.3f}"
-            )
+            print(f"epoch {epoch + 1}: loss over both processes {value.item():.3f}, training F1 {score:.3f}")
     dist.destroy_process_group()
 
 

@@ -28,7 +28,8 @@ def test_importing_evalign_stays_light():
         "transformers",
     ]
     code = (
-        "import sys, torch, sklearn.metrics, sklearn.preprocessing; before = set(sys.modules); import evalign; "
+        "import sys, torch, sklearn.metrics, sklearn.preprocessing; before = set(sys.modules); "
+        "import evalign; "
         f"print([name for name in {heavy!r} if name in set(sys.modules) - before])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
