@@ -61,6 +61,15 @@ def test_improved_marks_the_best_of_all():
     assert marks == [True, False, True, False, False, True]
 
 
+def test_a_tiny_gain_is_kept_but_does_not_hold_up_cooling():
+    anneal, temperatures = run([0.5, 0.499999, 0.499998], patience=2, decay=0.5)
+    assert temperatures == [0.2, 0.2, 0.1]
+    assert anneal.improved
+    assert anneal.best == 0.499998
+    _, patient = run([0.5, 0.499999, 0.499998], patience=2, decay=0.5, tolerance=0)
+    assert patient == [0.2, 0.2, 0.2]
+
+
 def test_nan_is_no_improvement():
     anneal, temperatures = run([math.nan] * 3, patience=3)
     assert temperatures[-1] == pytest.approx(0.18)
@@ -125,6 +134,7 @@ def test_the_papers_values():
         ({"rounds": True}, "rounds"),
         ({"floor": 0.3}, "floor"),
         ({"floor": 0}, "floor"),
+        ({"tolerance": -1}, "tolerance"),
     ],
 )
 def test_bad_settings_are_refused(settings, name):

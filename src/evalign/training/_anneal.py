@@ -30,6 +30,7 @@ class Anneal:
         patience: Steps without improvement before the loss is cooled.
         rounds: Temperatures without improvement before training is done.
         floor: The lowest temperature.
+        tolerance: How much lower a loss must be to count as improvement.
 
     >>> from evalign import MetricLoss
     >>> loss = MetricLoss("f1")
@@ -51,6 +52,7 @@ class Anneal:
         patience: int = 5,
         rounds: int = 5,
         floor: float = 0.01,
+        tolerance: float = 1e-4,
     ) -> None:
         if not 0 < decay < 1:
             raise expected("decay", "in (0, 1)", decay)
@@ -59,8 +61,10 @@ class Anneal:
                 raise expected(name, "to be an integer >= 1", repr(count))
         if not 0 < floor <= check_temperature(start):
             raise expected("floor", f"in (0, start={start}]", floor)
+        if not 0 <= tolerance < math.inf:
+            raise expected("tolerance", "to be a number >= 0", tolerance)
         self.loss = loss
-        self.start, self.decay, self.floor = start, decay, floor
+        self.start, self.decay, self.floor, self.tolerance = start, decay, floor, tolerance
         self.patience, self.rounds = patience, rounds
         #: The lowest validation loss of all.
         self.best = math.inf
@@ -95,10 +99,11 @@ class Anneal:
         """Take note of a validation loss; cool if it has stalled. A NaN is no improvement."""
         value = float(validation_loss)
         self.history.append((self.temperature, value))
+        self._fruitful = self._fruitful or value < self.best - self.tolerance
         self.improved = value < self.best
         if self.improved:
-            self.best, self._fruitful = value, True
-        if value < self._here:
+            self.best = value
+        if value < self._here - self.tolerance:
             self._here, self._waited = value, 0
         else:
             self._waited += 1
