@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
 import numbers
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,11 +24,24 @@ def is_number(value: Any) -> bool:
     >>> is_number(0.5), is_number(10**400), is_number(float("nan")), is_number(True)
     (True, False, False, False)
     """
-    return (
-        isinstance(value, numbers.Real)
-        and not isinstance(value, bool)
-        and bool(abs(value) <= sys.float_info.max)  # type: ignore[operator]
-    )
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def shown(value: Any) -> str:
+    """How a value is shown in an error: as Python writes it, not as NumPy does.
+
+    >>> import numpy as np
+    >>> shown(np.float64(0.5)), shown(np.str_("a")), shown([np.int64(1)])
+    ('0.5', "'a'", '[1]')
+    """
+    if isinstance(value, list | tuple):
+        return repr(type(value)(item.item() if hasattr(item, "item") else item for item in value))
+    return repr(value.item() if hasattr(value, "item") and getattr(value, "size", 2) == 1 else value)
 
 
 def near(name: str, known: Iterable[str]) -> str:

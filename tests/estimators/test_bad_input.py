@@ -1,5 +1,7 @@
 """Wrong settings and data get an error that names them; a loss that explodes leaves a usable model."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,22 @@ from torch import nn
 import evalign as ev
 from evalign import metrics
 
-STRATEGIES = ["aligned", "cross_entropy", "weighted_cross_entropy", "focal", "softset", "east", "surrogate_fbeta"]
+STRATEGIES = [
+    "aligned",
+    "cross_entropy",
+    "weighted_cross_entropy",
+    "focal",
+    "softset",
+    "east",
+    "surrogate_fbeta",
+]
 X, Y = make_classification(200, n_features=6, n_informative=4, weights=[0.7], random_state=0)
 THREE = np.arange(200) % 3
+
+
+def name(value):
+    """A name for a test that is the same in every process."""
+    return re.sub(" at 0x[0-9a-f]+", "", str(value))
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
@@ -34,24 +49,29 @@ def refused(model, match, features=X, labels=Y, **data):
 # Settings
 
 
-@pytest.mark.parametrize(("name", "values"), [
-    ("lr", [0, -1, None, "fast", np.nan, np.inf, True]),
-    ("max_epochs", [0, -1, 2.5, None, "10", True]),
-    ("patience", [0, -1, 2.5, None, "10", True]),
-    ("batch_size", [0, -1, 2.5, None, "all", True, [32]]),
-    ("validation_fraction", [0, 1, -0.2, 1.5, None, "half", np.nan, True]),
-    ("dropout", [-0.1, 1, 1.5, None, "half", np.nan]),
-    ("hidden", [(0,), (8, -1), (2.5,), "8", 8, None, (None,)]),
-    ("class_weight", ["auto", {0: 1, 5: 2}, {0: -1}, {0: np.nan}, {0: np.inf}, {0: "heavy"}, {0: None},
-                      {0: 0, 1: 0}, [0, 1], [1.0, 2.0], 3, np.array([1.0, 2.0])]),
-    ("strategy", ["best", "", None, 3, ["aligned"]]),
-    ("metric", ["nonsense", "", None, 3, "f1(", "f1() if 1 else 2", "__import__('os')"]),
-    ("device", ["gpu", "cpu:x", "cuda:99"]),
-    ("network", [3, "mlp", lambda f, c: None, lambda f, c: nn.Linear(f, c + 1), lambda f, c: nn.Linear(f, 1)]),
-])  # fmt: skip
-def test_bad_settings(name, values):
-    for value in values:
-        refused(classifier(**{name: value}), f"Expected `{name}` .*but got")
+BAD = {
+    "lr": [0, -1, None, "fast", np.nan, np.inf, True],
+    "max_epochs": [0, -1, 2.5, None, "10", True],
+    "patience": [0, -1, 2.5, None, "10", True],
+    "batch_size": [0, -1, 2.5, None, "all", True, [32], np.array([32, 64])],
+    "validation_fraction": [0, 1, -0.2, 1.5, None, "half", np.nan, True],
+    "dropout": [-0.1, 1, 1.5, None, "half", np.nan],
+    "hidden": [(0,), (8, -1), (2.5,), "8", 8, None, (None,)],
+    "class_weight": [
+        "auto", {0: 1, 5: 2}, {0: -1}, {0: np.nan}, {0: np.inf}, {0: "heavy"}, {0: None}, {0: 0, 1: 0},
+        [0, 1], [1.0, 2.0], 3, np.array([1.0, 2.0]),
+    ],
+    "strategy": ["best", "", None, 3, ["aligned"]],
+    "metric": ["nonsense", "", None, 3, "f1(", "f1() if 1 else 2", "__import__('os')"],
+    "device": ["gpu", "cpu:x", "cuda:99"],
+    "network": [3, "mlp", nn.Linear(5, 2), nn.Linear(6, 3), nn.BatchNorm1d(5), lambda f, c: None,
+                lambda f, c: nn.ReLU(), lambda f, c: nn.Linear(f, 1), lambda f, c: nn.Linear(f, c + 1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in BAD for value in BAD[name]], ids=name)
+def test_bad_settings(name, value):
+    refused(classifier(**{name: value}), f"Expected `{name}` .*but got")
 
 
 @pytest.mark.parametrize(("settings", "hint"), [
@@ -59,12 +79,12 @@ def test_bad_settings(name, values):
     ({"strategy": "crossentropy"}, "Did you mean cross_entropy"), ({"metric": "f11"}, "Did you mean f1"),
     ({"metric": "balanced_acuracy"}, "Did you mean balanced_accuracy"),
     ({"strategy": "xyz"}, "Known: aligned, cross_entropy"), ({"metric": "xyz"}, "Known: accuracy"),
-], ids=str)  # fmt: skip
+], ids=name)  # fmt: skip
 def test_near_names(settings, hint):
     refused(classifier(**settings), hint)
 
 
-@pytest.mark.parametrize("metric", ["auroc", metrics.auroc, metrics.auroc(), "f1(average=None)"], ids=str)
+@pytest.mark.parametrize("metric", ["auroc", metrics.auroc, metrics.auroc(), "f1(average=None)"], ids=name)
 def test_metrics_without_one_number(metric):
     refused(classifier(metric), "Expected `metric` that gives one number")
 
@@ -89,7 +109,7 @@ def test_surrogate_needs_one_beta_and_no_weights():
     {"max_epochs": np.int64(2), "patience": np.int32(1), "batch_size": np.uint16(50)},
     {"hidden": np.array([8, 4])}, {"hidden": [np.int64(8)]}, {"hidden": ()},
     {"class_weight": {np.int64(0): np.float32(1), np.int64(1): 2}}, {"class_weight": {}},
-], ids=str)  # fmt: skip
+], ids=name)  # fmt: skip
 def test_settings_as_numpy_gives_them(settings):
     """As a search over `np.arange`, `np.logspace` or `scipy.stats` does."""
     assert classifier(**settings).fit(X, Y).n_iter_ > 0
@@ -173,7 +193,7 @@ def test_bad_sample_weight(weight, match):
     ((X[:, :5], Y), "5 features"), ((X, Y[:-1]), "inconsistent numbers of samples"),
     ((X, Y, Y), "Expected `validation_data`"), (X, "Expected `validation_data`"),
     ((X,), "Expected `validation_data`"), (0.2, "Expected `validation_data`"), ((X[:0], Y[:0]), "0 sample"),
-], ids=["unknown class", "other type", "columns", "rows", "triple", "X only", "single", "number", "empty"])  # fmt: skip
+], ids=["unknown", "other type", "columns", "rows", "three", "X", "one", "number", "none"])  # fmt: skip
 def test_bad_validation_data(held, match):
     refused(classifier(), match, validation_data=held)
 
@@ -221,7 +241,7 @@ def test_explosion_later_on_restores_the_best():
 
 
 def test_explosion_in_the_second_phase_keeps_the_first():
-    """Three epochs of four batches belong to cross-entropy; the 14th batch is the second of the next phase."""
+    """Three epochs of four batches are cross-entropy; the 14th batch is the second of the next phase."""
     settings = {"batch_size": 50, "max_epochs": 3, "patience": 3, "network": lambda f, c: Explosive(f, c, 13)}
     with pytest.warns(UserWarning, match="not finite in epoch 0 of phase 'metric, anchored'.*restored"):
         model = classifier("f1", **settings).fit(X, Y, validation_data=(X, Y))

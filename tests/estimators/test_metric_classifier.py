@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -22,6 +23,11 @@ from evalign import metrics
 ANY_CLASSES = ["aligned", "cross_entropy", "weighted_cross_entropy", "focal", "east"]
 TWO_CLASSES = ["softset", "surrogate_fbeta"]
 COST = "cost(matrix=[[0, 1], [5, 0]])"
+
+
+def name(value):
+    """A name for a test that is the same in every process."""
+    return re.sub(" at 0x[0-9a-f]+", "", str(value))
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
@@ -79,7 +85,7 @@ def test_strategies_for_two_classes_refuse_three(three, strategy):
 @pytest.mark.parametrize("metric", [
     "mcc", "balanced_accuracy", "gmean", "fbeta(beta=2)", "f1(positive=0)", "tp / (tp + fp + fn)",
     "0.5*f1() + 0.5*mcc()", metrics.jaccard(), metrics.cohen_kappa, lambda c: c.recall * c.precision, COST,
-], ids=str)  # fmt: skip
+], ids=name)  # fmt: skip
 def test_any_metric_beats_both_constants(two, metric):
     features, labels, new, truth = two
     metric = metrics.get(metric)
@@ -100,19 +106,14 @@ def test_the_metric_moves_the_border(noisy, strategy):
     assert shares[1] > shares[0] + 0.1
 
 
-def test_the_surrogate_looks_at_the_metric_s_positive_class(noisy):
-    """F1 of class 0 wants more rows called 0 than F1 of class 1 does."""
-    features, labels, new, _ = noisy
-    shares = [
-        classifier(metric, "surrogate_fbeta").fit(features, labels).predict(new).mean()
-        for metric in ("f1(positive=0)", "f1(positive=1)")
-    ]
-    assert shares[0] < shares[1]
+def test_the_surrogate_is_for_class_1(noisy):
+    with pytest.raises(ValueError, match="positive=1 for strategy 'surrogate_fbeta'"):
+        classifier("f1(positive=0)", "surrogate_fbeta").fit(*noisy[:2])
 
 
 @pytest.mark.parametrize("positive", [0, 1])
 def test_soft_sets_look_at_the_metric_s_positive_class(noisy, positive):
-    features, labels, new, truth = noisy
+    features, labels, new, _ = noisy
     predicted = classifier(f"recall(positive={positive})", "softset").fit(features, labels).predict(new)
     assert (predicted == positive).mean() > 0.95  # recall alone is best served by a constant
 
@@ -122,7 +123,8 @@ def test_soft_sets_look_at_the_metric_s_positive_class(noisy, positive):
 
 @pytest.mark.parametrize("names", [
     np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object), np.array([False, True]),
-    np.array([-5, 3]), np.array([-1.0, 1.0]), np.array([7, 200], dtype=np.uint8), np.array([2**62, 2**62 + 1]),
+    np.array([-5, 3]), np.array([-1.0, 1.0]), np.array([7, 200], dtype=np.uint8),
+    np.array([2**62, 2**62 + 1]),
 ], ids=lambda names: names.dtype.str)  # fmt: skip
 def test_labels_of_any_type(two, names):
     features, labels, new, _ = two
@@ -294,15 +296,14 @@ def test_tables_of_pandas(two):
 # Weights
 
 
-def test_sample_weight_shifts_predictions(noisy):
+@pytest.mark.parametrize("label", [0, 1])
+def test_sample_weight_shifts_predictions(noisy, label):
+    """And the score: with all the weight on one class, accuracy is the recall of that class."""
     features, labels, new, _ = noisy
-    shares = [
-        classifier("accuracy").fit(features, labels, sample_weight=np.where(labels == label, 100, 1))
-        .predict(new).mean()
-        for label in (0, 1)
-    ]  # fmt: skip
-    assert shares[0] < 0.1
-    assert shares[1] > 0.9
+    weight = np.where(labels == label, 100, 1)
+    model = classifier("accuracy").fit(features, labels, sample_weight=weight)
+    assert (model.predict(new) == label).mean() > 0.9
+    assert model.validation_score_ > 0.95
 
 
 @pytest.mark.parametrize("strategy", ["cross_entropy", "weighted_cross_entropy", "focal", "east", "softset"])
@@ -341,6 +342,19 @@ def test_batches_without_weight_are_survived(two):
     model = classifier(batch_size=4, max_epochs=2).fit(*two[:2], sample_weight=weight)
     assert np.isfinite([row["train_loss"] for row in model.history_]).all()
     assert np.isfinite(model.predict_proba(two[2])).all()
+
+
+@pytest.mark.parametrize("row", range(0, 240, 40))
+def test_one_row_with_weight(two, row):
+    """Whether it trains or validates is chance; there is a model either way, or an error that says why."""
+    weight = np.zeros(240)
+    weight[row] = 1
+    try:
+        model = classifier(max_epochs=2, validation_fraction=0.5).fit(*two[:2], sample_weight=weight)
+    except ValueError as error:
+        assert "sample_weight" in str(error)
+    else:
+        assert np.isfinite(model.predict_proba(two[2])).all()
 
 
 def test_balanced_is_the_inverse_of_class_frequencies(two):
@@ -529,6 +543,19 @@ def test_own_network(three):
     assert not any(part.training for part in model.networks_)
 
 
+def test_own_network_as_a_module(two):
+    """It is copied, so that it can be used again and every fit starts from its weights."""
+    features, labels, new, _ = two
+    network = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 2))
+    before = [value.clone() for value in network.parameters()]
+    models = [classifier(network=network, max_epochs=3).fit(features, labels) for _ in range(2)]
+    assert all(torch.equal(*pair) for pair in zip(network.parameters(), before, strict=True))
+    assert not torch.equal(models[0].networks_[0][0].weight, network[0].weight)
+    models.append(clone(models[0]).fit(features, labels))
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.predict_proba(new), models[0].predict_proba(new))
+
+
 def test_batch_norm_meets_no_batch_of_one_row(two):
     """`BatchNorm1d` refuses to train on one row, the rest that a batch size may leave over."""
     features, labels, new, truth = two
@@ -566,7 +593,7 @@ def test_warm_start_keeps_the_scaling(two):
     np.testing.assert_allclose(model.predict_proba(new), first, atol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [{"classes": [0, 1, 2]}, {"classes": [1, 2]}, {"columns": 5}], ids=str)
+@pytest.mark.parametrize("wrong", [{"classes": [0, 1, 2]}, {"classes": [1, 2]}, {"columns": 5}], ids=name)
 def test_warm_start_refuses_another_problem(two, wrong):
     features, labels = two[:2]
     model = classifier(max_epochs=2, warm_start=True).fit(features, labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,3 +85,13 @@ def folds(y: NDArray[Any], bags: int, seed: int) -> list[tuple[NDArray[Any], NDA
         raise expected("bags", f"of at most {fewest}, the rows of the rarest class", bags)
     splitter = StratifiedKFold(bags, shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(len(y)), y))
+
+
+def progress(row: dict[str, Any]) -> None:
+    """Show a row of the history on standard error: one line, written over again and again."""
+    temperature = "" if row["temperature"] is None else f", temperature {row['temperature']:.3f}"
+    sys.stderr.write(
+        f"\r{row['phase']}: epoch {row['epoch'] + 1}, loss {row['train_loss']:.4f}, "
+        f"validation loss {row['valid_loss']:.4f}, metric {row['valid_metric']:.4f}{temperature}   "
+    )
+    sys.stderr.flush()

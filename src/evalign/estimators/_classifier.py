@@ -14,22 +14,23 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_is_fitted,
     check_random_state,
     validate_data,
 )
 from torch import Tensor, nn
 
-from evalign._errors import expected
+from evalign._errors import expected, shown
 from evalign.decisions import expected_calibration_error, fit_temperature
 from evalign.estimators import _persistence
-from evalign.estimators._bags import Bag, Task, folds, train_all
+from evalign.estimators._bags import Bag, Task, folds, progress, train_all
 from evalign.estimators._preparation import (
     checked_metric,
+    checked_network,
     class_weight_tensor,
     features,
     new_scaler,
+    row_weights,
     rows_of_a_batch,
     stratified_split,
 )
@@ -43,10 +44,9 @@ from evalign.training._fit import Table, hard_value, predict_logits
 class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A feed-forward network trained on the metric it is judged by.
 
-    The default strategy trains with cross-entropy until it stalls, then goes on with the metric as the
-    loss, anchored by cross-entropy and annealed, and keeps the weights with the best metric on a
-    validation part that it sets aside. The cross-entropy weights are among the candidates, so on that
-    part it never ends below them. Features are centred and scaled inside.
+    The default strategy trains with cross-entropy until it stalls, then on the metric, anchored by
+    cross-entropy and annealed, and keeps the weights with the best metric on a validation part that it
+    sets aside: there it never ends below cross-entropy. Features are centred and scaled inside.
 
     Args:
         metric: Anything `evalign.metrics.get` understands.
@@ -60,14 +60,12 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patience: Epochs without improvement before a phase ends, or its loss is cooled.
         validation_fraction: The share of the rows set aside, stratified.
         class_weight: `"balanced"`, or a weight for each class label.
-        bags: More than 1 trains that many networks, each validated on its own fold, and averages their
-            logits; better with few rows, at that many times the cost.
+        bags: More than 1 trains that many networks, each validated on its own fold; logits are averaged.
         calibrate: Fit a temperature for `predict_proba` on the validation rows, since probabilities
             from a metric loss are pushed to 0 and 1. It changes no prediction.
-        checkpoint: A folder where the state is kept after every epoch; a killed `fit` called again with
-            the same settings and data goes on there and ends with the same model. Needs an integer
-            `random_state`.
-        network: A function (features, classes) -> `nn.Module` in place of the default network.
+        checkpoint: A folder for the state after every epoch; a killed `fit` called again with the same
+            settings and data ends with the same model. Needs an integer `random_state`.
+        network: An `nn.Module`, or a function (features, classes) -> `nn.Module`, instead of layers.
         device: Where to train.
         n_jobs: How many bags are trained at a time.
         random_state: Seed; the same seed on the same machine gives the same model.
@@ -109,7 +107,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bags: int = 1,
         calibrate: bool = False,
         checkpoint: str | PathLike[str] | None = None,
-        network: Callable[[int, int], nn.Module] | None = None,
+        network: nn.Module | Callable[[int, int], nn.Module] | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -154,14 +152,16 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, accept_sparse="csr", reset=not again, ensure_min_samples=2)
         check_classification_targets(y)
         classes, indices = np.unique(y, return_inverse=True)
+        if again:
+            self._check_layers()
         if again and not np.array_equal(classes, self.classes_):
             raise expected(
                 "y", f"with the classes of the last fit, {self.classes_.tolist()}", classes.tolist()
             )
         if len(classes) < 2:
-            raise ValueError(f"Expected `y` with at least two classes, but got 1 class: {classes[0]!r}.")
+            raise ValueError(f"Expected `y` with at least two classes, but got 1 class: {shown(classes[0])}.")
         self.classes_ = classes
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float32)
+        weight = row_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         pairs = self._tables(X, indices, weight, validation_data, seed, again)
         tasks = self._tasks(metric, pairs, seed, again)
@@ -181,11 +181,13 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if validation_data is not None:
             if self.bags > 1:
                 raise expected("validation_data", "to be None with bags", f"data and {self.bags} bags")
+            if not isinstance(validation_data, list | tuple) or len(validation_data) != 2:
+                raise expected("validation_data", "to be (X, y)", type(validation_data).__name__)
             held_x, labels = validate_data(self, *validation_data, accept_sparse="csr", reset=False)
             stray = np.setdiff1d(labels, self.classes_)
             if stray.size:
-                raise expected("validation_data", "with classes of `y` only", repr(stray[0]))
-            self.scaler_ = self.scaler_ if again else new_scaler(X)
+                raise expected("validation_data", "with classes of `y` only", shown(stray[0]))
+            self.scaler_ = self.scaler_ if again else new_scaler(X, weight)
             held_y = np.searchsorted(self.classes_, labels)
             return [(self._table(X, y, weight), self._table(held_x, held_y, None))]
         if self.bags > 1:
@@ -193,7 +195,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             parts = [stratified_split(y, self.validation_fraction, seed)]
         if not again:
-            self.scaler_ = new_scaler(X if self.bags > 1 else X[parts[0][0]])
+            rows = np.arange(len(y)) if self.bags > 1 else parts[0][0]
+            self.scaler_ = new_scaler(X[rows], None if weight is None else weight[rows])
 
         def table(rows: NDArray[Any]) -> Table:
             return self._table(X[rows], y[rows], None if weight is None else weight[rows])
@@ -202,13 +205,22 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _table(self, X: Any, y: NDArray[Any], weight: Any) -> Table:
         targets = torch.as_tensor(y, dtype=torch.long, device=self.device)
-        weights = None if weight is None else torch.as_tensor(weight, device=self.device)
+        weights = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=self.device)
         return Table(features(X, self.scaler_, self.device), targets, weights)
 
     def _new_network(self) -> nn.Module:
-        if self.network is not None:
-            return self.network(self.n_features_in_, len(self.classes_))
-        return mlp(self.n_features_in_, len(self.classes_), self.hidden, self.dropout)
+        features, d = self.n_features_in_, len(self.classes_)
+        if self.network is None:
+            return mlp(features, d, self.hidden, self.dropout)
+        return checked_network(self.network, features, d)
+
+    def _check_layers(self) -> None:
+        """The settings must still be those of the fitted networks."""
+        if self.network is None:
+            with torch.device("meta"):
+                wanted = [p.shape for p in self._new_network().parameters()]
+            if wanted != [p.shape for p in self.networks_[0].parameters()]:
+                raise expected("hidden", "as in the last fit", shown(self.hidden))
 
     def _tasks(self, metric: Metric, pairs: list[tuple[Table, Table]], seed: int, again: bool) -> list[Task]:
         """What each bag is trained from."""
@@ -230,7 +242,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 identity = _persistence.identity(self, network, train, valid)
                 checkpoint = Checkpoint(Path(self.checkpoint) / f"bag-{number}", identity)
             size = rows_of_a_batch(self.batch_size, counts)
-            report = _progress if self.verbose else None
+            report = progress if self.verbose else None
             tasks.append(Task(network, train, valid, plan, metric, size, seed + number, report, checkpoint))
         return tasks
 
@@ -246,8 +258,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         targets = torch.cat([table.y for table in held])
         weights = [table.weight for table in held if table.weight is not None]
         weight = torch.cat(weights) if weights else None
-        value = hard_value(metric, logits, Table(None, targets, weight))
-        self.validation_score_ = value if metric.higher_is_better else -value
+        self.validation_score_ = hard_value(metric, logits, Table(None, targets, weight))
         self.softmax_temperature_ = 1.0
         if self.calibrate:
             self.softmax_temperature_ = fit_temperature(logits, targets, weight)
@@ -280,6 +291,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | PathLike[str]) -> None:
         """Save the classifier: weights in safetensors, the rest in JSON; a killed save loses nothing."""
         check_is_fitted(self, "networks_")
+        self._check_layers()
         _persistence.save(self, folder)
 
     @classmethod
@@ -287,13 +299,3 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Load a classifier; nothing in the files is executed. `network` is needed if one was given."""
         model: MetricClassifier = _persistence.load(cls, folder, network)
         return model
-
-
-def _progress(row: dict[str, Any]) -> None:
-    """One line, written over again and again."""
-    temperature = "" if row["temperature"] is None else f", temperature {row['temperature']:.3f}"
-    sys.stderr.write(
-        f"\r{row['phase']}: epoch {row['epoch'] + 1}, loss {row['train_loss']:.4f}, "
-        f"validation loss {row['valid_loss']:.4f}, metric {row['valid_metric']:.4f}{temperature}   "
-    )
-    sys.stderr.flush()

@@ -44,8 +44,12 @@ def load(cls: Any, folder: str | PathLike[str], network: Any) -> Any:
         raise expected("folder", f"of format {FORMAT} or older", facts.get("format"), "Upgrade evalign.")
     try:
         return _restore(cls, facts, tensors, network)
-    except (KeyError, TypeError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise expected("folder", "with a whole model.json", f"{folder} ({error!r})") from None
+    except ValueError as error:
+        if str(error).startswith("Expected `"):
+            raise
+        raise expected("folder", "with a whole model.json", f"{folder} ({error})") from None
 
 
 def settings_of(model: Any) -> dict[str, Any]:
@@ -71,7 +75,7 @@ def describe(model: Any) -> dict[str, Any]:
     return {
         "settings": settings_of(model),
         "custom_network": model.network is not None,
-        "classes": model.classes_.tolist(),
+        "classes": _labels(model.classes_),
         "classes_dtype": model.classes_.dtype.str,
         "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if names is None else names.tolist(),
@@ -81,6 +85,14 @@ def describe(model: Any) -> dict[str, Any]:
         "softmax_temperature": float(model.softmax_temperature_),
         "calibration_error": list(getattr(model, "calibration_error_", ())),
     }
+
+
+def _labels(classes: Any) -> list[Any]:
+    """Class labels as JSON can hold them."""
+    labels: list[Any] = classes.tolist()
+    if not all(isinstance(label, str | int | float | bool) for label in labels):
+        raise expected("y", "with labels that are texts or numbers, to be saved", repr(labels[0]))
+    return labels
 
 
 def identity(model: Any, network: Any, train: Any, valid: Any) -> str:
@@ -103,8 +115,19 @@ def _reads_back(metric: Metric) -> bool:
         other = metrics.get(metric.name)
     except ValueError:
         return False
-    keys = ("higher_is_better", "average", "positive", "batched", "formula")
-    return all(getattr(metric, key, None) == getattr(other, key, None) for key in keys)
+    return _same(metric, other)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if not isinstance(one, Metric):
+        return bool(one == other)
+    keys = ("higher_is_better", "average", "positive", "batched", "formula", "sign")
+    parts = ("left", "right")
+    return (
+        type(one) is type(other)
+        and all(getattr(one, key, None) == getattr(other, key, None) for key in keys)
+        and all(_same(getattr(one, part, None), getattr(other, part, None)) for part in parts)
+    )
 
 
 def _restore(cls: Any, content: dict[str, Any], tensors: dict[str, torch.Tensor], network: Any) -> Any:
@@ -132,9 +155,12 @@ def _restore(cls: Any, content: dict[str, Any], tensors: dict[str, torch.Tensor]
 
 
 def _network(model: Any, weights: dict[str, torch.Tensor]) -> torch.nn.Module:
-    network: torch.nn.Module = model._new_network()
+    # The default network takes the stored tensors as they are: sizes in a forged file cost no memory.
+    own = model.network is not None
+    with torch.device("cpu" if own else "meta"):
+        network: torch.nn.Module = model._new_network()
     try:
-        network.load_state_dict(weights)
+        network.load_state_dict(weights, assign=not own)
     except RuntimeError as error:
         raise expected("network", "with the layers of the saved one", f"other ones ({error})") from None
     return network.to(model.device).eval()
@@ -145,6 +171,8 @@ def _scaler(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Standa
     for name in ("mean_", "scale_", "var_"):
         stored = tensors.get(f"scaler.{name}")
         setattr(scaler, name, None if stored is None else stored.numpy())
+    if scaler.scale_ is None or len(scaler.scale_) != content["n_features_in"]:
+        raise expected("folder", "with one scale a feature", content["n_features_in"])
     scaler.n_features_in_ = content["n_features_in"]
     return scaler
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +11,16 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
-from torch import Tensor
+from sklearn.utils.validation import _check_sample_weight
+from torch import Tensor, nn
 
 from evalign import metrics
-from evalign._errors import expected, is_number
+from evalign._errors import expected, is_number, shown
 from evalign.metrics import Metric
 from evalign.softsets import batch_size_advice
+
+#: Scaled features are cut off here: so many deviations from the mean are no information.
+FARTHEST = 1e6
 
 
 def checked_metric(model: Any) -> Metric:
@@ -26,17 +31,41 @@ def checked_metric(model: Any) -> Metric:
     for name, high in (("lr", np.inf), ("validation_fraction", 1)):
         value = getattr(model, name)
         if not is_number(value) or not 0 < value < high:
-            raise expected(name, f"in (0, {high})", repr(value))
+            raise expected(name, f"in (0, {high})", shown(value))
     for name in ("max_epochs", "patience", "bags", "batch_size"):
         value = getattr(model, name)
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
-        if not whole and not (name == "batch_size" and value == "auto"):
-            raise expected(name, "to be an integer >= 1", repr(value))
+        auto = name == "batch_size" and isinstance(value, str) and value == "auto"
+        if not whole and not auto:
+            raise expected(name, "to be an integer >= 1", shown(value))
     if model.checkpoint is not None and not isinstance(model.random_state, int | np.integer):
         raise expected("random_state", "to be an integer with `checkpoint`", repr(model.random_state))
     if model.checkpoint is not None and model.warm_start:
         raise expected("warm_start", "to be False with `checkpoint`", True)
+    if model.network is not None and not callable(model.network):
+        raise expected("network", "to be a function (features, classes) -> nn.Module", shown(model.network))
+    try:
+        torch.empty(0, device=model.device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise expected("device", "to be one of this machine", shown(model.device), f"({error})") from None
     return metric
+
+
+def checked_network(given: Any, features: int, classes: int) -> nn.Module:
+    """A network of the user's own, a copy or newly made, tried on two rows."""
+    network = copy.deepcopy(given) if isinstance(given, nn.Module) else given(features, classes)
+    wanted = f"to make an nn.Module from {features} features to {classes} logits"
+    if not isinstance(network, nn.Module) or not list(network.parameters()):
+        raise expected("network", wanted, type(network).__name__)
+    mode = network.training
+    try:
+        with torch.no_grad():
+            logits = network.eval()(torch.zeros(2, features))
+    except (RuntimeError, TypeError) as error:
+        raise expected("network", wanted, f"an error ({error})") from None
+    if not isinstance(logits, Tensor) or logits.shape != (2, classes):
+        raise expected("network", wanted, f"shape {tuple(getattr(logits, 'shape', ()))} for two rows")
+    return network.train(mode)
 
 
 def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -60,16 +89,34 @@ def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> tuple[NDArr
     return np.setdiff1d(np.arange(len(y)), held), held
 
 
-def new_scaler(X: Any) -> StandardScaler:
-    """Centring and scaling by the training part; sparse features are only scaled."""
-    return StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
+def new_scaler(X: Any, weight: NDArray[Any] | None) -> StandardScaler:
+    """Centring and scaling by the training rows that count; sparse features are only scaled."""
+    X = X if weight is None else X[weight > 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
+
+
+def row_weights(sample_weight: Any, X: Any) -> NDArray[Any] | None:
+    """Weights with mean 1, or None; only their ratios matter."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise expected("sample_weight", "with a weight above 0", "zeros only")
+    weight = weight / weight.max()
+    return np.asarray(weight / weight.mean())
 
 
 def features(X: Any, scaler: StandardScaler, device: str) -> Any:
     """Scaled features as a float32 tensor, or a CSR matrix if they came sparse and stay so."""
     if sparse.issparse(X) and scaler.with_mean:
         X = X.toarray()
-    scaled = scaler.transform(X).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = scaler.transform(X).astype(np.float32)
+    values = scaled.data if sparse.issparse(scaled) else scaled
+    if np.isnan(values).any():
+        raise expected("X", "that can be scaled", "values that are too large")
+    np.clip(values, -FARTHEST, FARTHEST, out=values)
     return scaled.tocsr() if sparse.issparse(scaled) else torch.from_numpy(scaled).to(device)
 
 
@@ -87,10 +134,14 @@ def class_weight_tensor(
         if class_weight != "balanced":
             raise expected("class_weight", "to be 'balanced' or a weight a class", repr(class_weight))
         return torch.as_tensor(counts.sum() / (len(counts) * counts), dtype=torch.float32)
+    if not isinstance(class_weight, Mapping):
+        raise expected("class_weight", "to be 'balanced' or a weight a class", shown(class_weight))
     known = classes.tolist()
+    if not all(is_number(value) and value >= 0 for value in class_weight.values()):
+        raise expected("class_weight", "with weights >= 0", shown(list(class_weight.values())))
     stray = [label for label in class_weight if label not in known]
     if stray:
-        raise expected("class_weight", "with classes of `y` only", repr(stray[0]))
+        raise expected("class_weight", "with classes of `y` only", shown(stray[0]))
     return torch.tensor([float(class_weight.get(label, 1.0)) for label in known])
 
 

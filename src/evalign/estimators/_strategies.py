@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from evalign._errors import expected, near
+from evalign._errors import expected, near, shown
 from evalign.losses import FocalLoss, MetricLoss, SurrogateFBetaLoss, class_balanced_weights
 from evalign.metrics import Metric
 from evalign.softsets import LinearStep
@@ -33,8 +33,8 @@ class Problem:
 
 def phases(strategy: str, problem: Problem) -> list[Phase]:
     """The phases of a strategy, by name."""
-    if strategy not in STRATEGIES:
-        raise expected("strategy", "to be a known one", repr(strategy), near(str(strategy), STRATEGIES))
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise expected("strategy", "to be a known one", shown(strategy), near(str(strategy), STRATEGIES))
     return STRATEGIES[strategy](problem)
 
 
@@ -72,8 +72,9 @@ def _surrogate_fbeta(p: Problem) -> list[Phase]:
     if p.class_weight is not None:
         raise expected("class_weight", "to be None for strategy 'surrogate_fbeta'", p.class_weight.tolist())
     beta = getattr(getattr(p.metric, "values", None), "keywords", {}).get("beta", 1.0)
-    if not isinstance(beta, int | float) or beta <= 0:
-        raise expected("metric", "with one beta > 0 for strategy 'surrogate_fbeta'", p.metric.name)
+    if not isinstance(beta, int | float) or beta <= 0 or getattr(p.metric, "positive", 1) != 1:
+        wanted = "with one beta > 0 and positive=1 for strategy 'surrogate_fbeta'"
+        raise expected("metric", wanted, p.metric.name)
     rate = float((p.targets == 1).double().mean())
     return [p.phase("surrogate F-beta", SurrogateFBetaLoss(beta, rate))]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from torch import nn
 
-from evalign._errors import expected
+from evalign._errors import expected, is_number, shown
 
 
 def mlp(
@@ -20,13 +22,20 @@ def mlp(
     References:
         Li et al. (2025), EAST, appendix E.3.2, for the default layers.
     """
-    if any(isinstance(units, bool) or not isinstance(units, int) or units < 1 for units in hidden):
-        raise expected("hidden", "to be layer sizes >= 1", list(hidden))
-    if not 0 <= dropout < 1:
-        raise expected("dropout", "in [0, 1)", dropout)
+    for name, value in (("features", features), ("outputs", outputs)):
+        if not _is_size(value):
+            raise expected(name, "to be an integer >= 1", shown(value))
+    if not isinstance(hidden, Iterable) or isinstance(hidden, str) or not all(map(_is_size, hidden)):
+        raise expected("hidden", "to be layer sizes >= 1", shown(hidden))
+    if not is_number(dropout) or not 0 <= dropout < 1:
+        raise expected("dropout", "in [0, 1)", shown(dropout))
     layers: list[nn.Module] = []
-    for units in hidden:
+    for units in map(int, hidden):
         layers += [nn.Linear(features, units), nn.ReLU()]
-        layers += [nn.Dropout(dropout)] if dropout else []
+        layers += [nn.Dropout(float(dropout))] if dropout else []
         features = units
     return nn.Sequential(*layers, nn.Linear(features, outputs))
+
+
+def _is_size(units: Any) -> bool:
+    return isinstance(units, numbers.Integral) and not isinstance(units, bool) and int(units) >= 1

@@ -135,14 +135,15 @@ class Fit:
         anneal = _annealing(phase)
         if stored is not None:
             at = self._resume(phase, optimizer, anneal, *stored)
-        elif phase.by_metric:
-            at.best.offer(self._judge(phase)["valid_metric"], self.model)
+        else:
+            at.best.weights = copy.deepcopy(self.model.state_dict())
+            if phase.by_metric:
+                at.best.score = self._score(self._judge(phase), phase)
         while not at.finished:
             self._step(phase, optimizer, anneal, at)
             if self.checkpoint is not None:
                 self.checkpoint.save(*self._state(phase, optimizer, anneal, at))
-        if at.best.weights:
-            self.model.load_state_dict(at.best.weights)
+        self.model.load_state_dict(at.best.weights)
 
     def _step(
         self, phase: Phase, optimizer: torch.optim.Optimizer, anneal: Anneal | None, at: Progress
@@ -154,7 +155,7 @@ class Fit:
         self.history.append(row)
         if self.report is not None:
             self.report(row)
-        if not math.isfinite(train_loss):
+        if not (math.isfinite(train_loss) and math.isfinite(row["valid_loss"])):
             self._give_up(phase, at)
             at.finished = True
             return
@@ -208,9 +209,10 @@ class Fit:
         return Progress(**progress, best=best)
 
     def _score(self, row: dict[str, Any], phase: Phase) -> float:
-        if phase.by_metric:
-            return float(row["valid_metric"])
-        return -float(row["valid_loss"])
+        """What the best weights have most of."""
+        if not phase.by_metric:
+            return -float(row["valid_loss"])
+        return float(row["valid_metric"]) * (1 if self.metric.higher_is_better else -1)
 
     def _epoch(self, phase: Phase, optimizer: torch.optim.Optimizer) -> float:
         self.model.train()
@@ -229,7 +231,10 @@ class Fit:
 
     def _batches(self) -> Iterator[Tensor]:
         order = torch.randperm(len(self.train), generator=self.generator).to(self.train.y.device)
-        yield from torch.split(order, self.batch_size)
+        batches = list(torch.split(order, self.batch_size))
+        if len(batches) > 1 and len(batches[-1]) == 1:  # batch normalisation cannot train on one row
+            batches[-2:] = [torch.cat(batches[-2:])]
+        yield from batches
 
     @torch.no_grad()
     def _judge(self, phase: Phase) -> dict[str, float]:
@@ -241,9 +246,9 @@ class Fit:
         return {"valid_loss": float(loss), "valid_metric": hard_value(self.metric, logits, self.valid)}
 
     def _give_up(self, phase: Phase, at: Progress) -> None:
-        kept = "the best weights so far were restored" if at.best.weights else "there were none before"
         warnings.warn(
-            f"The loss was not finite in epoch {at.epoch} of phase {phase.name!r}; {kept}. "
+            f"The loss was not finite in epoch {at.epoch} of phase {phase.name!r}; "
+            "the best weights before it were restored. "
             "Try a lower `lr`, a larger `batch_size`, or scaled features.",
             stacklevel=2,
         )
@@ -273,8 +278,7 @@ def predict_logits(model: nn.Module, x: Any, rows: int = 16384) -> Tensor:
 
 
 def hard_value(metric: Metric, logits: Tensor, table: Table) -> float:
-    """The metric of the argmax, signed so that more is better."""
+    """The metric of the argmax."""
     weight = None if table.weight is None else table.weight.double()
     matrix = hard_confusion(logits.argmax(-1), table.y, logits.shape[1], weight)
-    value = metric(matrix.double()).item()
-    return value if metric.higher_is_better else -value
+    return float(metric(matrix.double()))
