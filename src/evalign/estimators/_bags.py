@@ -59,8 +59,11 @@ def train_one(task: Task) -> Bag:
 def train_all(tasks: Sequence[Task], n_jobs: int | None) -> list[Bag]:
     """Train all networks, several at a time with `n_jobs`."""
     if len(tasks) == 1 or n_jobs in (None, 1):
-        return [train_one(task) for task in tasks]
-    bags: list[Bag] = Parallel(n_jobs=n_jobs)(delayed(_quietly)(task) for task in tasks)
+        bags = [train_one(task) for task in tasks]
+    else:
+        bags = Parallel(n_jobs=n_jobs)(delayed(_quietly)(task) for task in tasks)
+    if tasks[0].report is not None:
+        sys.stderr.write("\n")
     return bags
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -248,8 +247,6 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, metric: Metric, bags: list[Bag], held: list[Table]) -> None:
         """Take over what was trained, judged and calibrated on the rows each bag was not trained on."""
-        if self.verbose:
-            sys.stderr.write("\n")
         self.networks_ = [bag.network for bag in bags]
         self.history_ = [{"bag": number, **row} for number, bag in enumerate(bags) for row in bag.history]
         self.n_iter_ = len(self.history_)
