@@ -415,6 +415,28 @@ def test_aligned_is_never_below_its_cross_entropy(noisy, metric, seed):
     assert model.validation_score_ == pytest.approx(best(candidates))
 
 
+class Fickle(nn.Module):
+    """Linear; after so many training batches it learns the opposite."""
+
+    def __init__(self, features, classes, batches):
+        super().__init__()
+        self.linear, self.left = nn.Linear(features, classes), batches
+
+    def forward(self, x):
+        self.left -= self.training
+        return self.linear(x) * (-1 if self.training and self.left < 0 else 1)
+
+
+def test_aligned_falls_back_on_its_cross_entropy(two):
+    """240 rows in batches of 40 are 6 batches an epoch; all but the first 5 epochs make it worse."""
+    features, labels, *held = two
+    settings = {"network": lambda f, c: Fickle(f, c, 5 * 6), "batch_size": 40, "max_epochs": 5, "patience": 5}
+    plain = classifier("f1", "cross_entropy", **settings).fit(features, labels, validation_data=held)
+    model = classifier("f1", "aligned", **settings).fit(features, labels, validation_data=held)
+    assert max(row["valid_metric"] for row in model.history_[5:]) < plain.validation_score_
+    np.testing.assert_array_equal(model.predict_proba(held[0]), plain.predict_proba(held[0]))
+
+
 def test_history_tells_the_metric_itself(noisy):
     """A cost, of which less is better, with its own sign; never better than a perfect one."""
     features, labels, *held = noisy

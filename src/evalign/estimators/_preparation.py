@@ -91,7 +91,10 @@ def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> tuple[NDArr
 
 def new_scaler(X: Any, weight: NDArray[Any] | None) -> StandardScaler:
     """Centring and scaling by the training rows that count; sparse features are only scaled."""
-    X = X if weight is None else X[weight > 0]
+    if weight is not None:
+        if not (weight > 0).any():
+            raise expected("sample_weight", "above 0 for some of the rows to train on", "zeros only")
+        X = X[weight > 0]
     with np.errstate(over="ignore", invalid="ignore"):
         return StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
 
