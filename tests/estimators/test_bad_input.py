@@ -205,6 +205,23 @@ def test_not_fitted(method, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("settings", [
+    {"strategy": "softset"}, {"metric": "f1(average='binary')"}, {"dropout": 2},
+], ids=name)  # fmt: skip
+def test_a_refused_refit_leaves_no_mixture(settings):
+    """Neither old weights under new labels nor new features for old weights: the old model, or none."""
+    model = classifier().fit(X, np.array(["b", "c"])[Y])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="Expected"):
+        model.set_params(**settings).fit(X, np.array(["a", "b", "c"])[THREE])
+    try:
+        after = model.predict(X)
+    except NotFittedError:
+        pass
+    else:
+        np.testing.assert_array_equal(after, before)
+
+
 # A loss that is not finite
 
 

@@ -93,6 +93,7 @@ def test_round_trip(tmp_path, strategy):
     assert loaded.get_params() == model.get_params()
     for name in ("history_", "n_iter_", "temperature_", "validation_score_", "n_features_in_"):
         assert getattr(loaded, name) == getattr(model, name)
+    assert not any(network.training for network in loaded.networks_)
 
 
 @pytest.mark.parametrize("names", [

@@ -148,6 +148,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train. `validation_data` = (X, y) takes the place of rows set aside."""
         metric = checked_metric(self)
         again = self.warm_start and hasattr(self, "networks_")
+        if not again:
+            self.__dict__.pop("networks_", None)  # a failed fit must not keep weights under new labels
         X, y = validate_data(self, X, y, accept_sparse="csr", reset=not again, ensure_min_samples=2)
         check_classification_targets(y)
         classes, indices = np.unique(y, return_inverse=True)
