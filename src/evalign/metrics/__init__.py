@@ -18,10 +18,10 @@ from evalign.metrics._named import (
     specificity,
 )
 from evalign.metrics._ranking import auroc
-from evalign.metrics._registry import NAMED, get, metric
+from evalign.metrics._registry import NAMED, constraint, constraints, get, metric
 
 __all__ = [
     "NAMED", "Confusion", "Constraint", "Metric", "accuracy", "auroc", "balanced_accuracy", "cohen_kappa",
-    "cost", "divide", "f1", "fbeta", "get", "gmean", "informedness", "jaccard", "mcc", "metric",
-    "precision", "recall", "specificity",
+    "constraint", "constraints", "cost", "divide", "f1", "fbeta", "get", "gmean", "informedness", "jaccard",
+    "mcc", "metric", "precision", "recall", "specificity",
 ]  # fmt: skip

@@ -204,15 +204,38 @@ class Constraint:
     def __init__(self, metric: Metric, sense: Literal[">=", "<="], bound: float) -> None:
         if not is_number(bound):
             raise expected("bound", "to be a finite number", repr(bound))
+        if metric.over_thresholds or getattr(metric, "average", "auto") is None:
+            raise expected("constraint", "on a metric that gives one number from one matrix", metric.name)
         self.metric, self.sense, self.bound = metric, sense, float(bound)
+
+    @property
+    def name(self) -> str:
+        """The constraint as `evalign.metrics.constraint` reads it back."""
+        return f"{self.metric.spelling} {self.sense} {_plain(self.bound)}"
 
     def slack(self, matrix: Any) -> Tensor:
         """By how much the constraint is met; negative where it is missed."""
-        distance = self.metric(matrix) - self.bound
-        return distance if self.sense == ">=" else -distance
+        return self._distance(self.metric(matrix))
+
+    def slack_over_labels(self, matrix: Any, *, keep_absent: bool = True) -> Tensor:
+        """The slack of a multilabel problem from one 2 x 2 matrix a label, as `Metric.over_labels`.
+
+        >>> from evalign import metrics
+        >>> labels = torch.tensor([[[5.0, 1], [1, 3]], [[8.0, 2], [0, 0]]])
+        >>> (metrics.f1() >= 0.5).slack_over_labels(labels)
+        tensor(-0.1250)
+        """
+        return self._distance(self.metric.over_labels(matrix, keep_absent=keep_absent))
+
+    def _distance(self, value: Tensor) -> Tensor:
+        return value - self.bound if self.sense == ">=" else self.bound - value
+
+    def __bool__(self) -> bool:
+        # Python reads 0.8 <= precision() <= 0.9 as two bounds joined by `and`, which would drop the first.
+        raise TypeError(f"Expected one bound a constraint, but {self.name} was asked whether it is true.")
 
     def __repr__(self) -> str:
-        return f"Constraint('{self.metric.spelling} {self.sense} {_plain(self.bound)}')"
+        return f"Constraint({self.name!r})"
 
 
 _OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

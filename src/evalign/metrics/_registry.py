@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from torch import Tensor
 
-from evalign._errors import expected, near
+from evalign._errors import expected, is_number, near, shown
 from evalign.metrics import _named
 from evalign.metrics._confusion import Confusion
 from evalign.metrics._counts import Average, CountMetric
 from evalign.metrics._expression import NAMES, Expression, float_or_refuse, parse
-from evalign.metrics._metric import Metric
+from evalign.metrics._metric import Constraint, Metric
 from evalign.metrics._ranking import auroc
 
 #: Every named metric, by the name used in Python, in texts and on command lines.
@@ -122,6 +123,50 @@ def get(metric_or_text: Metric | Function | str) -> Metric:
         if isinstance(found, Metric):
             return found
     return metric(metric_or_text)
+
+
+def constraint(given: Constraint | str) -> Constraint:
+    """Find a constraint: `precision() >= 0.9`, or the text of it.
+
+    On the left stands anything `get` understands, on the right a number. `constraint(c.name)` gives back
+    any constraint whose metric `get` gives back.
+
+    >>> constraint("precision >= 0.9")
+    Constraint('precision() >= 0.9')
+    >>> constraint("0.5*f1() + 0.5*mcc() >= 0.3").slack([[4, 1], [1, 4]])
+    tensor(0.4000, dtype=torch.float64)
+    >>> constraint("precision > 0.9")
+    Traceback (most recent call last):
+    ValueError: Expected `constraint` to be a metric, >= or <=, and a number, but got 'precision > 0.9'.
+    """
+    if isinstance(given, Constraint):
+        return given
+    wanted = "to be a metric, >= or <=, and a number"
+    if not isinstance(given, str):
+        raise expected("constraint", wanted, shown(given))
+    left, sign, right = (re.split("([<>]=)", given, maxsplit=1) + ["", ""])[:3]
+    try:
+        bound = float(right)
+    except ValueError:
+        raise expected("constraint", wanted, repr(given)) from None
+    if not is_number(bound):
+        raise expected("constraint", "with a finite number", repr(given))
+    return get(left.strip()) >= bound if sign == ">=" else get(left.strip()) <= bound
+
+
+def constraints(given: Sequence[Constraint | str] | Constraint | str) -> tuple[Constraint, ...]:
+    """Read the argument `constraints` of a loss, a rule or a classifier: none, one or many.
+
+    >>> constraints(["precision >= 0.9", "specificity >= 0.5"])
+    (Constraint('precision() >= 0.9'), Constraint('specificity() >= 0.5'))
+    >>> constraints("recall >= 0.8"), constraints(())
+    ((Constraint('recall() >= 0.8'),), ())
+    """
+    if isinstance(given, Constraint | str):
+        return (constraint(given),)
+    if not isinstance(given, list | tuple):
+        raise expected("constraints", "to be a list of constraints or texts", shown(given))
+    return tuple(constraint(one) for one in given)
 
 
 def _names_a_metric(node: ast.AST) -> bool:
