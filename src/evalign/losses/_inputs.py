@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from evalign._errors import expected
 from evalign.softsets._confusion import check_range, value_range
@@ -36,6 +36,33 @@ class Rows:
             return self.logits.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
         total = self.weight.sum()
         return self.weight / total.masked_fill(total == 0, 1.0), total
+
+
+class RowLoss(nn.Module):
+    """What all losses of logits and targets share: their settings, and the batch laid out as rows."""
+
+    class_weight: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        task: str = "auto",
+        class_weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = -100,
+    ) -> None:
+        super().__init__()
+        if task not in TASKS:
+            raise expected("task", f"to be one of {TASKS}", repr(task))
+        self.task = task
+        self.ignore_index = ignore_index
+        self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
+
+    def _rows(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Rows:
+        """The batch as rows, by the settings of this loss."""
+        return as_rows(
+            logits, targets, sample_weight,
+            task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
+        )  # fmt: skip
 
 
 def as_rows(

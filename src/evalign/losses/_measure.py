@@ -10,11 +10,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evalign._errors import expected
+from evalign.losses._inputs import Rows
+from evalign.softsets import HardStep, binary_soft_confusion
+from evalign.softsets._fused import poison
 
 
 @dataclass(frozen=True)
 class Measure:
-    """The soft confusion matrix and the cross-entropy of a batch, both as means over its weight."""
+    """The confusion matrices and the cross-entropy of a batch, all as means over its weight."""
 
     task: str
     #: With sum 1: (d, d) for classes, (thresholds, labels, 2, 2) for labels.
@@ -23,6 +26,8 @@ class Measure:
     entropy: Tensor | None
     #: The weight of all rows.
     total: Tensor | float
+    #: The matrix of the predicted classes, of the shape of `confusion`; None if the loss has no constraints.
+    hard: Tensor | None = None
 
 
 def join(measures: Iterable[Measure]) -> Measure:
@@ -39,19 +44,22 @@ def join(measures: Iterable[Measure]) -> Measure:
     for one in measures:
         confusion = one.confusion.detach() * one.total
         entropy = None if one.entropy is None else one.entropy.detach() * one.total
+        hard = None if one.hard is None else one.hard * one.total
         if joint is not None:
             if joint.confusion.shape != confusion.shape:
                 wanted = f"to give matrices of one shape, {tuple(joint.confusion.shape)}"
                 raise expected("logits", wanted, f"{tuple(confusion.shape)}")
             confusion = joint.confusion + confusion
             entropy = None if entropy is None or joint.entropy is None else joint.entropy + entropy
+            hard = None if hard is None or joint.hard is None else joint.hard + hard
         total = total + one.total
-        joint = Measure(one.task, confusion, entropy, total)
+        joint = Measure(one.task, confusion, entropy, total, hard)
     if joint is None:
         raise expected("inputs", "with at least one micro-batch", "none")
     scale = torch.as_tensor(total).clamp_min(torch.finfo(torch.float32).tiny).to(joint.confusion)
     entropy = None if joint.entropy is None else joint.entropy / scale
-    return Measure(joint.task, joint.confusion / scale, entropy, total)
+    hard = None if joint.hard is None else joint.hard / scale
+    return Measure(joint.task, joint.confusion / scale, entropy, total, hard)
 
 
 def processes() -> int:
@@ -65,18 +73,58 @@ def across_processes(measure: Measure) -> Measure:
     The gradient is that of this process's batch times the number of processes, since
     DistributedDataParallel averages gradients where the sum is right.
     """
-    confusion, entropy = measure.confusion, measure.entropy
-    means = confusion.flatten() if entropy is None else torch.cat([confusion.flatten(), entropy.view(1)])
-    mine = torch.as_tensor(measure.total).to(confusion).detach()
+    parts = [measure.confusion, measure.entropy, measure.hard]
+    means = torch.cat([part.flatten() for part in parts if part is not None])
+    mine = torch.as_tensor(measure.total).to(means).detach()
     packed = torch.cat([means.detach() * mine, mine.view(1)])
     dist.all_reduce(packed)
     total = packed[-1]
     scale = 1 / total.masked_fill(total == 0, 1.0)
     joint = packed[:-1] * scale + (processes() * mine * scale) * (means - means.detach())
-    cells = confusion.numel()
-    return Measure(
-        measure.task,
-        joint[:cells].view(confusion.shape),
-        None if entropy is None else joint[cells],
-        total,
+    sizes = [0 if part is None else part.numel() for part in parts]
+    confusion, entropy, hard = (
+        None if part is None else values.view(part.shape)
+        for part, values in zip(parts, torch.split(joint, sizes), strict=True)
     )
+    assert confusion is not None
+    return Measure(measure.task, confusion, entropy, total, None if hard is None else hard.detach())
+
+
+def remember(newest: Tensor, old: Tensor | None, memory: float) -> tuple[Tensor, Tensor]:
+    """The running average of matrices, and what of it to keep for the next batch.
+
+    >>> remember(torch.eye(2), torch.zeros(2, 2), memory=0.9)[0].diagonal()
+    tensor([0.1000, 0.1000])
+    """
+    if old is not None and old.shape != newest.shape:
+        wanted = f"to give a confusion matrix of shape {tuple(old.shape)}, as before"
+        raise expected("logits", wanted, f"shape {tuple(newest.shape)}")
+    average = newest if old is None else memory * old + (1 - memory) * newest
+    if old is not None:
+        average = torch.where(newest.sum() == 0, old, average)  # no row counted
+    # A NaN must show in the loss, but not stay in the memory.
+    fallback = torch.zeros_like(newest) if old is None else old
+    return average, torch.where(average.isfinite().all(), average, fallback)
+
+
+@torch.no_grad()
+def hard_counts(rows: Rows, share: Tensor, levels: Tensor | float) -> Tensor:
+    """The matrix of the predicted classes: by the largest logit, or for labels by the thresholds.
+
+    It is NaN if a logit is, and has the shape of the soft matrix: (d, d) or (thresholds, labels, 2, 2).
+
+    >>> from evalign.losses._inputs import as_rows
+    >>> rows = as_rows(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> hard_counts(rows, torch.ones(3), 0.5)
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
+    if rows.task != "multiclass":
+        matrix = binary_soft_confusion(rows.logits.sigmoid(), rows.targets, levels, HardStep(), share)
+        return matrix + poison(rows.logits)
+    d, predicted = rows.logits.shape[1], rows.logits.argmax(-1)
+    if rows.targets.ndim == 2:
+        matrix = share.new_zeros(d, d).index_add(1, predicted, (rows.targets * share.unsqueeze(-1)).mT)
+    else:
+        matrix = share.new_zeros(d * d).index_add(0, rows.targets * d + predicted, share).view(d, d)
+    return matrix + poison(rows.logits.amax(-1))

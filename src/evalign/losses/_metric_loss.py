@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from evalign import metrics
-from evalign._errors import expected
-from evalign.losses._inputs import TASKS, Rows, as_rows, class_weights
-from evalign.losses._measure import Measure, across_processes, processes
-from evalign.metrics import Confusion, Metric
+from evalign._errors import expected, is_number, shown
+from evalign.losses._inputs import RowLoss, Rows
+from evalign.losses._measure import Measure, across_processes, hard_counts, processes, remember
+from evalign.metrics import Confusion, Constraint, Metric
 from evalign.softsets import HardStep, LinearStep, Step, binary_soft_confusion
 from evalign.softsets._fused import binary_logit_confusion, logit_confusion, poison
 from evalign.softsets._steps import check_temperature
@@ -22,7 +22,7 @@ from evalign.softsets._steps import check_temperature
 BTG_THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-class MetricLoss(nn.Module):
+class MetricLoss(RowLoss):
     """Train on the metric: 1 - M(C), with C the soft confusion matrix of the batch.
 
     Use it wherever `nn.CrossEntropyLoss` or `nn.BCEWithLogitsLoss` stands: logits in, one number out.
@@ -47,6 +47,15 @@ class MetricLoss(nn.Module):
         ignore_index: Rows (for labels: cells) with this target count nothing.
         sync: Under an initialised `torch.distributed` group, judge the batches of all processes as
             one (while training; validation losses stay with their process).
+        constraints: Bounds such as `"precision >= 0.9"` to be kept while the metric is raised; see below.
+        multiplier_lr: How fast the multipliers of the constraints move.
+
+    With constraints the loss is the Lagrangian 1 - M(C) - sum_k multiplier_k slack_k(C), and each training
+    batch moves multiplier_k to max(0, multiplier_k - multiplier_lr slack_k(C_hard)). C_hard counts predicted
+    classes and, like C, has a memory: only the direction of the weights is left to soft counts, while
+    whether a bound is kept is judged by what will be predicted. Training goes around the best point, so
+    keep the best weights that satisfy the constraints. In `eval()` mode the multipliers stay out and every
+    miss counts once, so that the validation losses of different epochs compare.
 
     If no row counts, the loss is that of an empty matrix, with gradient 0.
 
@@ -57,15 +66,24 @@ class MetricLoss(nn.Module):
     >>> value, loss.last_confusion
     (tensor(0.4134, grad_fn=...), tensor([[0.9046, 0.0954],
             [1.1303, 0.8697]]))
+    >>> loss = MetricLoss("recall", constraints=["precision >= 0.9"], multiplier_lr=0.5)
+    >>> loss(torch.tensor([1.0, 2.0, -1.0]), torch.tensor([1, 0, 0])).item() < 0.5
+    True
+    >>> loss.multipliers  # 0.5 * (0.9 - 1/2): one of the two rows predicted positive is
+    tensor([0.2000])
 
     References:
         Tsoi et al. (2022), Bridging the gap: unifying the training and evaluation of neural network
         binary classifiers; Li et al. (2025), Aligning multiclass neural network classifier
-        criterion with task performance metrics.
+        criterion with task performance metrics. Constraints: Cotter et al. (2019), Optimization with
+        non-differentiable constraints with applications to fairness, recall, churn, and other goals:
+        one player moves the weights by a differentiable stand-in of the constraints, the other the
+        multipliers by the constraints themselves.
     """
 
     running_confusion: Tensor | None
-    class_weight: Tensor | None
+    running_hard: Tensor | None
+    multipliers: Tensor | None
     _levels: Tensor | None
 
     def __init__(
@@ -81,30 +99,34 @@ class MetricLoss(nn.Module):
         class_weight: Sequence[float] | Tensor | None = None,
         ignore_index: int | None = -100,
         sync: bool = True,
+        constraints: Sequence[Constraint | str] | Constraint | str = (),
+        multiplier_lr: float = 0.05,
     ) -> None:
-        super().__init__()
+        super().__init__(task=task, class_weight=class_weight, ignore_index=ignore_index)
         self.metric = metrics.get(metric)
         if getattr(self.metric, "average", "auto") is None:
             raise expected("metric", "with an average that gives one number", self.metric.name)
-        if task not in TASKS:
-            raise expected("task", f"to be one of {TASKS}", repr(task))
         if isinstance(step, HardStep):
             raise expected("step", "with a gradient, such as LinearStep()", step)
         if not 0 <= memory < 1:
             raise expected("memory", "in [0, 1)", memory)
         if not 0 <= anchor < float("inf"):
             raise expected("anchor", "to be a number >= 0", anchor)
-        self.task = task
+        if not is_number(multiplier_lr) or multiplier_lr <= 0:
+            raise expected("multiplier_lr", "to be a positive number", shown(multiplier_lr))
         self.step = step
         self.memory = memory
         self.anchor = anchor
-        self.ignore_index = ignore_index
         self.sync = sync
+        self.constraints = metrics.constraints(constraints)
+        self.multiplier_lr = multiplier_lr
         self._temperature = check_temperature(temperature)
         self._last: Measure | None = None
-        self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
         self.register_buffer("_levels", _levels(thresholds, self.metric), persistent=False)
         self.register_buffer("running_confusion", None)
+        self.register_buffer("running_hard", None)
+        count = len(self.constraints)
+        self.register_buffer("multipliers", torch.zeros(count) if count else None)
 
     @property
     def temperature(self) -> float:
@@ -140,22 +162,27 @@ class MetricLoss(nn.Module):
         learns = self.training and torch.is_grad_enabled()
         if learns and self.sync and processes() > 1:
             measure = across_processes(measure)
-        confusion = self._remember(measure.confusion) if learns and self.memory else measure.confusion
+        confusion = measure.confusion
+        if learns and self.memory:
+            average, self.running_confusion = remember(
+                confusion.detach(), self.running_confusion, self.memory
+            )
+            confusion = average + (confusion - confusion.detach())  # the newest alone carries gradient
         loss = self.objective(confusion, measure.task)
+        if learns and self.constraints:
+            self.move_multipliers(measure)
         return loss if measure.entropy is None else loss + self.anchor * measure.entropy
 
     def measure(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Measure:
-        """The soft confusion matrix of a batch, with sum 1, and its cross-entropy if there is an anchor."""
+        """The soft confusion matrix of a batch, with sum 1, and what anchor and constraints need beside."""
         if torch.is_autocast_enabled(logits.device.type):
             with torch.autocast(logits.device.type, enabled=False):
                 return self.measure(logits, targets, sample_weight)
-        rows = as_rows(
-            logits, targets, sample_weight,
-            task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
-        )  # fmt: skip
+        rows = self._rows(logits, targets, sample_weight)
         share, total = rows.shares()
         entropy = _cross_entropy(rows, share) if self.anchor else None
-        return Measure(rows.task, self._confusion(rows, share), entropy, total)
+        hard = hard_counts(rows, share, self._thresholds(rows)) if self.constraints else None
+        return Measure(rows.task, self._confusion(rows, share), entropy, total, hard)
 
     def objective(self, confusion: Tensor, task: str) -> Tensor:
         """The loss of a confusion matrix as `measure` gives it, without the anchor."""
@@ -166,7 +193,34 @@ class MetricLoss(nn.Module):
             value = self.metric(confusion)
         else:
             value = self.metric.over_labels(confusion, keep_absent=False).mean()
-        return 1 - value if self.metric.higher_is_better else value
+        loss = 1 - value if self.metric.higher_is_better else value
+        if self.multipliers is None:
+            return loss
+        slacks = self.slacks(confusion, task)
+        if self.training:
+            return loss - (self.multipliers.to(slacks) * slacks).sum()
+        return loss + (-slacks).clamp_min(0).sum()
+
+    def slacks(self, confusion: Tensor, task: str) -> Tensor:
+        """By how much each constraint is met by a confusion matrix as `measure` gives it."""
+        if task == "multiclass":
+            return torch.stack([bound.slack(confusion) for bound in self.constraints])
+        slacks = [bound.slack_over_labels(confusion, keep_absent=False) for bound in self.constraints]
+        return torch.stack([slack.mean() for slack in slacks])
+
+    @torch.no_grad()
+    def move_multipliers(self, measure: Measure) -> None:
+        """Raise the multipliers of the constraints that the predicted classes miss, and lower the others."""
+        if measure.hard is None or self.multipliers is None or not self.training:
+            return
+        hard = measure.hard
+        if self.memory:
+            hard, self.running_hard = remember(hard, self.running_hard, self.memory)
+        slacks = self.slacks(hard, measure.task).to(self.multipliers)
+        moved = (self.multipliers - self.multiplier_lr * slacks).clamp_min(0)
+        # They rest where nothing was counted, or a number is not finite.
+        known = moved.isfinite() & (measure.hard.sum() > 0)
+        self.multipliers = torch.where(known, moved, self.multipliers)
 
     def _confusion(self, rows: Rows, share: Tensor) -> Tensor:
         """The soft confusion matrix of a batch, with sum 1: (d, d), or (thresholds, labels, 2, 2)."""
@@ -180,24 +234,13 @@ class MetricLoss(nn.Module):
             columns = (side.squeeze(1) for side in (rows.logits, rows.targets, share))
             return binary_logit_confusion(*columns, temperature=self.temperature)[None, None]
         step = self.step or LinearStep(temperature=self.temperature)
-        levels = 0.5 if self._levels is None else self._levels.to(rows.logits.dtype)
+        levels = self._thresholds(rows)
         matrix = binary_soft_confusion(rows.logits.sigmoid(), rows.targets, levels, step, share)
         return matrix + poison(rows.logits)
 
-    def _remember(self, confusion: Tensor) -> Tensor:
-        """The running average of confusion matrices, whose gradient is that of the newest alone."""
-        newest = confusion.detach()
-        old = self.running_confusion
-        if old is not None and old.shape != newest.shape:
-            wanted = f"to give a confusion matrix of shape {tuple(old.shape)}, as before"
-            raise expected("logits", wanted, f"shape {tuple(newest.shape)}")
-        average = newest if old is None else self.memory * old + (1 - self.memory) * newest
-        if old is not None:
-            average = torch.where(newest.sum() == 0, old, average)  # no row counted
-        # A NaN must show in the loss, but not stay in the memory.
-        fallback = torch.zeros_like(newest) if old is None else old
-        self.running_confusion = torch.where(average.isfinite().all(), average, fallback)
-        return average + (confusion - newest)
+    def _thresholds(self, rows: Rows) -> Tensor | float:
+        """The thresholds of labels, in the type of the logits."""
+        return 0.5 if self._levels is None else self._levels.to(rows.logits.dtype)
 
     def get_extra_state(self) -> dict[str, float]:
         """The temperature, so that it is saved with the memory."""
@@ -209,14 +252,18 @@ class MetricLoss(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # The memory takes its shape from the first batch, so the stored one may be the first to have any.
-        stored = state_dict.get(prefix + "running_confusion")
-        self.running_confusion = None if stored is None else torch.empty_like(stored)
+        for name in ("running_confusion", "running_hard"):
+            stored = state_dict.get(prefix + name)
+            setattr(self, name, None if stored is None else torch.empty_like(stored))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:
         """What `print(loss)` shows."""
         kind = f"step={self.step}" if self.step else f"temperature={self.temperature:g}"
-        return f"{self.metric.name!r}, task={self.task!r}, {kind}, memory={self.memory}, anchor={self.anchor}"
+        bounds = "".join(f", {bound.name!r}" for bound in self.constraints)
+        bounds = f", constraints=({bounds[2:]}), multiplier_lr={self.multiplier_lr:g}" if bounds else ""
+        settings = f"task={self.task!r}, {kind}, memory={self.memory}, anchor={self.anchor}{bounds}"
+        return f"{self.metric.name!r}, {settings}"
 
 
 def _levels(thresholds: Sequence[float] | Tensor | float | str | None, metric: Metric) -> Tensor | None:

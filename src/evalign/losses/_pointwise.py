@@ -7,37 +7,18 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from evalign._errors import expected
-from evalign.losses._inputs import TASKS, Rows, as_rows, class_weights
+from evalign.losses._inputs import RowLoss, Rows
 
 
-class PointwiseLoss(nn.Module):
+class PointwiseLoss(RowLoss):
     """A weighted mean over rows; takes the shapes that `MetricLoss` takes."""
-
-    class_weight: Tensor | None
-
-    def __init__(
-        self,
-        *,
-        task: str = "auto",
-        class_weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = -100,
-    ) -> None:
-        super().__init__()
-        if task not in TASKS:
-            raise expected("task", f"to be one of {TASKS}", repr(task))
-        self.task = task
-        self.ignore_index = ignore_index
-        self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
 
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The mean loss of a batch; 0 if no row counts."""
-        rows = as_rows(
-            logits, targets, sample_weight,
-            task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
-        )  # fmt: skip
+        rows = self._rows(logits, targets, sample_weight)
         return (self._terms(rows) * rows.shares()[0]).sum()
 
     @abstractmethod

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evalign._errors import expected
-from evalign.losses._inputs import TASKS, as_rows, class_weights
+from evalign.losses._inputs import RowLoss, as_rows
 from evalign.losses._metric_loss import MetricLoss
 from evalign.metrics import divide, fbeta
 from evalign.metrics._counts import Average, mean
@@ -50,7 +50,7 @@ class SoftFBetaLoss(MetricLoss):
         )  # fmt: skip
 
 
-class DiceLoss(nn.Module):
+class DiceLoss(RowLoss):
     """1 - 2 sum(p y) / (sum(p^2) + sum(y^2)): class 1 for two classes, the mean over classes beyond.
 
     >>> DiceLoss()(torch.tensor([2.0, -2.0]), torch.tensor([1, 0]))
@@ -61,28 +61,9 @@ class DiceLoss(nn.Module):
         image segmentation.
     """
 
-    class_weight: Tensor | None
-
-    def __init__(
-        self,
-        *,
-        task: str = "auto",
-        class_weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = -100,
-    ) -> None:
-        super().__init__()
-        if task not in TASKS:
-            raise expected("task", f"to be one of {TASKS}", repr(task))
-        self.task = task
-        self.ignore_index = ignore_index
-        self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
-
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch."""
-        rows = as_rows(
-            logits, targets, sample_weight,
-            task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
-        )  # fmt: skip
+        rows = self._rows(logits, targets, sample_weight)
         share = rows.shares()[0]
         if rows.task == "multiclass":
             share = share.unsqueeze(-1)

@@ -144,7 +144,7 @@ def constraint(given: Constraint | str) -> Constraint:
     wanted = "to be a metric, >= or <=, and a number"
     if not isinstance(given, str):
         raise expected("constraint", wanted, shown(given))
-    left, sign, right = (re.split("([<>]=)", given, maxsplit=1) + ["", ""])[:3]
+    left, sign, right = [*re.split("([<>]=)", given, maxsplit=1), "", ""][:3]
     try:
         bound = float(right)
     except ValueError:

@@ -77,6 +77,7 @@ class ExactStep:
             point = whole.confusion.requires_grad_()
             value = self.loss.objective(point, whole.task)
             (slope,) = torch.autograd.grad(value, point)
+        self.loss.move_multipliers(whole)
         with replay.again():
             self._second_pass(batches, slope, whole.total)
         value = value.detach()
