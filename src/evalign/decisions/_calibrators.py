@@ -1,0 +1,146 @@
+"""From scores to probabilities: temperature, Platt and isotonic scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+from sklearn.isotonic import IsotonicRegression
+
+from evalign._errors import expected, near, shown
+from evalign.decisions._calibration import fit_temperature
+from evalign.decisions._fit_rule import class_indices, row_weights
+from evalign.decisions._two_classes import Floats
+
+Method = Literal["temperature", "platt", "isotonic"]
+Curve = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Scores become probabilities; made by `fit_calibration`."""
+
+    method: str
+    classes: Any
+    curve: Curve
+
+    def predict_proba(self, scores: Any) -> Floats:
+        """The probability of each class, (n, d)."""
+        table = _scores(scores)
+        if table.shape[1] != len(self.classes):
+            raise expected("scores", f"of {len(self.classes)} classes", f"{table.shape[1]}")
+        return self.curve(table)
+
+
+def fit_calibration(
+    scores: Any, y: Any, method: Method = "temperature", sample_weight: Any = None
+) -> Calibration:
+    """Fit how scores become probabilities, on rows the classifier was not trained on.
+
+    Args:
+        scores: Logits (n, d), or (n,) as `decision_function` gives them for two classes.
+        y: The class of each row.
+        method: `"temperature"` divides the scores by one number: it changes no decision. `"platt"`
+            fits a logistic curve to each class, `"isotonic"` any rising curve (scikit-learn's), which
+            needs about a thousand rows; the classes of a row are then scaled to the sum 1.
+        sample_weight: Weights of the rows.
+
+    >>> generator = np.random.default_rng(0)
+    >>> y = generator.integers(0, 2, 2000)
+    >>> scores = 3 * (generator.normal(size=2000) + 2 * y - 1)   # the true log odds are 2/3 of them
+    >>> fit_calibration(scores, y).predict_proba([1.5])[0].round(1).tolist()
+    [0.3, 0.7]
+
+    References:
+        Guo et al. (2017), On calibration of modern neural networks; Platt (1999), Probabilistic outputs
+        for support vector machines; Zadrozny and Elkan (2002), Transforming classifier scores into
+        accurate multiclass probability estimates.
+    """
+    if not isinstance(method, str) or method not in CURVES:
+        raise expected("method", "to be a known one", shown(method), near(str(method), CURVES))
+    table = _scores(scores)
+    classes, indices = class_indices(np.asarray(y), table.shape[1])
+    if len(indices) != len(table):
+        raise expected("y", f"with the {len(table)} rows of `scores`", f"{len(indices)}")
+    weight = row_weights(sample_weight, len(table))
+    return Calibration(method, classes, CURVES[method](table, indices, weight))
+
+
+def _temperature(scores: Floats, y: Any, weight: Floats) -> Curve:
+    temperature = fit_temperature(*(torch.from_numpy(side) for side in (scores, y, weight)))
+    return lambda table: np.asarray(softmax(table / temperature, axis=1))
+
+
+def _platt(scores: Floats, y: Any, weight: Floats) -> Curve:
+    def fit(margin: Floats, positive: Any) -> Curve:
+        mass = weight @ positive, weight @ ~positive
+        # Platt's targets: as if one more row of each kind had been seen.
+        goal = np.where(positive, (mass[0] + 1) / (mass[0] + 2), 1 / (mass[1] + 2))
+        scale = max(float(np.abs(margin).max()), 1e-12)
+        x = margin / scale
+
+        def entropy(line: Floats) -> tuple[float, Floats]:
+            z = line[0] * x + line[1]
+            gap = weight * (expit(z) - goal)
+            value = weight @ (np.logaddexp(0, z) - goal * z)
+            return float(value) / weight.sum(), np.array([gap @ x, gap.sum()]) / weight.sum()
+
+        slope, offset = minimize(entropy, np.array([1.0, 0.0]), jac=True, method="BFGS").x
+        return lambda m: np.asarray(expit(slope * m / scale + offset))
+
+    return _one_against_the_rest(scores, y, fit)
+
+
+def _isotonic(scores: Floats, y: Any, weight: Floats) -> Curve:
+    def fit(margin: Floats, positive: Any) -> Curve:
+        curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        curve.fit(margin, positive.astype(float), weight)
+        return lambda m: np.asarray(curve.predict(m))
+
+    return _one_against_the_rest(scores, y, fit)
+
+
+CURVES: dict[str, Callable[[Floats, Any, Floats], Curve]] = {
+    "temperature": _temperature,
+    "platt": _platt,
+    "isotonic": _isotonic,
+}
+
+
+def _one_against_the_rest(scores: Floats, y: Any, fit: Callable[[Floats, Any], Curve]) -> Curve:
+    """One curve a class, scaled to the sum 1; two classes need one curve for their difference."""
+    if scores.shape[1] == 2:
+        single = fit(scores[:, 1] - scores[:, 0], y == 1)
+
+        def pair(table: Floats) -> Floats:
+            second = single(table[:, 1] - table[:, 0])
+            return np.stack([1 - second, second], axis=1)
+
+        return pair
+    curves = [fit(scores[:, j], y == j) for j in range(scores.shape[1])]
+
+    def many(table: Floats) -> Floats:
+        p = np.stack([curve(table[:, j]) for j, curve in enumerate(curves)], axis=1)
+        total = p.sum(1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
+
+    return many
+
+
+def _scores(scores: Any) -> Floats:
+    if hasattr(scores, "detach"):
+        scores = scores.detach().cpu().double().numpy()
+    table = np.asarray(scores, dtype=np.float64)
+    if table.ndim not in (1, 2) or 0 in table.shape:
+        raise expected("scores", "of shape (n,) or (n, classes)", f"shape {table.shape}")
+    if not np.isfinite(table).all():
+        raise expected("scores", "without NaN or infinity", "some")
+    if table.ndim == 1 or table.shape[1] == 1:
+        second = table.reshape(-1)
+        return np.stack([np.zeros_like(second), second], axis=1)
+    return table
