@@ -100,7 +100,7 @@ class MetricLoss(RowLoss):
         ignore_index: int | None = -100,
         sync: bool = True,
         constraints: Sequence[Constraint | str] | Constraint | str = (),
-        multiplier_lr: float = 0.05,
+        multiplier_lr: float = 0.1,
     ) -> None:
         super().__init__(task=task, class_weight=class_weight, ignore_index=ignore_index)
         self.metric = metrics.get(metric)
