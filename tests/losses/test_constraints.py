@@ -56,12 +56,11 @@ def test_multipliers_by_hand():
     assert loss.multipliers[1].item() == pytest.approx(after[1] + 30 * 0.3 * 0.6, rel=1e-5)
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("thresholds", [None, [0.3, 0.6]])
+@pytest.mark.parametrize(
+    ("task", "thresholds"), [*((task, None) for task in TASKS), ("binary", [0.3, 0.6]), ("multilabel", [0.3])]
+)
 def test_hard_counts_move_the_multipliers(task, thresholds):
     """Against scikit-learn on the predicted classes, weighted."""
-    if thresholds and task in ("multiclass", "pair"):
-        pytest.skip("thresholds are for labels")
     logits, targets = batch(task)
     weight = torch.rand(60, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     loss = constrained(thresholds=thresholds)
@@ -278,8 +277,9 @@ def train(loss, x, y, steps=600):
         logits = model(x)
         loss(logits, y).backward()
         optimizer.step()
-        guess = (logits.flatten() >= 0).long()
-        seen.append((precision_score(y, guess, zero_division=0), recall_score(y, guess)))
+        guess = logits.detach().flatten() >= 0
+        hits = int((guess & (y == 1)).sum())
+        seen.append((hits / max(1, int(guess.sum())), hits / int(y.sum())))
     return seen
 
 
@@ -295,8 +295,9 @@ def test_the_optimum_is_reached(seed):
     bound = train(MetricLoss("recall", constraints=["precision >= 0.9"]), x, y)
     feasible = [recall for precision, recall in bound if precision >= 0.9]
     assert max(feasible) == pytest.approx(best, abs=1.01 / 60)
-    late = np.array(bound[-200:])
-    assert abs(late[:, 0].mean() - 0.9) < 0.05, "training goes around the bound"
+    precision, recall = bound[-1]
+    assert precision >= 0.9
+    assert recall > 0.5 * best, "the end, too, finds positives and is not merely careful"
 
 
 @pytest.mark.parametrize(
