@@ -16,6 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 
 from evalign._errors import expected
+from evalign.metrics import Constraint
 from evalign.training._checkpoint import Checkpoint
 from evalign.training._fit import Fit, Phase, Table, predict_logits
 
@@ -40,6 +41,7 @@ class Task:
     metric: Any
     batch_size: int
     seed: int
+    constraints: tuple[Constraint, ...] = ()
     report: Callable[[dict[str, Any]], None] | None = None
     checkpoint: Checkpoint | None = None
 
@@ -50,7 +52,7 @@ def train_one(task: Task) -> Bag:
         torch.manual_seed(task.seed)
         fit = Fit(
             task.network, task.train, task.valid, task.metric, batch_size=task.batch_size,
-            seed=task.seed, report=task.report, checkpoint=task.checkpoint,
+            seed=task.seed, constraints=task.constraints, report=task.report, checkpoint=task.checkpoint,
         )  # fmt: skip
         fit.run(copy.deepcopy(task.plan))
     return Bag(task.network, fit.history, predict_logits(task.network, task.valid.x))

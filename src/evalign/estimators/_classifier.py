@@ -20,24 +20,25 @@ from sklearn.utils.validation import (
 from torch import Tensor, nn
 
 from evalign._errors import expected, shown
-from evalign.decisions import expected_calibration_error, fit_temperature
+from evalign.decisions import DecisionRule
 from evalign.estimators import _persistence
-from evalign.estimators._bags import Bag, Task, folds, progress, train_all
+from evalign.estimators._bags import Task, progress, train_all
 from evalign.estimators._preparation import (
     checked_metric,
     checked_network,
     class_weight_tensor,
     features,
-    new_scaler,
     row_weights,
     rows_of_a_batch,
-    stratified_split,
+    tables,
 )
 from evalign.estimators._strategies import Problem, phases
-from evalign.metrics import Confusion, Metric
+from evalign.estimators._verdict import take_over
+from evalign.metrics import Confusion, Constraint, Metric
+from evalign.metrics import constraints as constraints_of
 from evalign.networks import mlp
 from evalign.training._checkpoint import Checkpoint
-from evalign.training._fit import Table, hard_value, predict_logits
+from evalign.training._fit import Table, predict_logits
 
 
 class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,6 +60,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patience: Epochs without improvement before a phase ends, or its loss is cooled.
         validation_fraction: The share of the rows set aside, stratified.
         class_weight: `"balanced"`, or a weight for each class label.
+        constraints: Bounds such as `"precision >= 0.9"`. Metric losses train with them, and the weights
+            kept are the best of those that keep them on the validation rows, whatever the strategy.
+        rule: Predict by a decision rule fitted on the validation rows, not by the largest probability.
         bags: More than 1 trains that many networks, each validated on its own fold; logits are averaged.
         calibrate: Fit a temperature for `predict_proba` on the validation rows, since probabilities
             from a metric loss are pushed to 0 and 1. It changes no prediction.
@@ -77,6 +81,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         networks_: The trained networks, one a bag.
         temperature_: The temperature of the memberships at the end; None without a metric loss.
         validation_score_: The metric on the validation rows, of all bags together.
+        satisfaction_: For each constraint, its value and slack there and whether it is satisfied.
+        rule_: With `rule`, the decision rule.
         calibration_error_: With `calibrate`, the expected calibration error there, before and after.
 
     >>> from sklearn.datasets import make_classification
@@ -84,9 +90,15 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model = MetricClassifier("f1", hidden=(32,), max_epochs=30, random_state=0).fit(X, y)
     >>> model.predict(X[:5]).shape, model.predict_proba(X[:5]).shape
     ((5,), (5, 2))
+    >>> careful = MetricClassifier("recall", constraints=["precision >= 0.9"], rule=True, hidden=(32,),
+    ...                            max_epochs=30, random_state=0).fit(X, y)
+    >>> careful.satisfaction_["precision() >= 0.9"]["satisfied"]
+    True
     """
 
     classes_: NDArray[Any]
+    rule_: DecisionRule
+    softmax_temperature_: float
     networks_: list[nn.Module]
     scaler_: Any
 
@@ -103,6 +115,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patience: int = 10,
         validation_fraction: float = 0.2,
         class_weight: Mapping[Any, float] | str | None = None,
+        constraints: Sequence[Constraint | str] | Constraint | str = (),
+        rule: bool = False,
         bags: int = 1,
         calibrate: bool = False,
         checkpoint: str | PathLike[str] | None = None,
@@ -123,6 +137,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.class_weight = class_weight
+        self.constraints = constraints
+        self.rule = rule
         self.bags = bags
         self.calibrate = calibrate
         self.checkpoint = checkpoint
@@ -146,7 +162,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_data: tuple[Any, Any] | None = None,
     ) -> MetricClassifier:
         """Train. `validation_data` = (X, y) takes the place of rows set aside."""
-        metric = checked_metric(self)
+        metric, bounds = checked_metric(self), constraints_of(self.constraints)
         again = self.warm_start and hasattr(self, "networks_")
         if not again:
             self.__dict__.pop("networks_", None)  # a failed fit must not keep weights under new labels
@@ -164,50 +180,10 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
         weight = row_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        pairs = self._tables(X, indices, weight, validation_data, seed, again)
-        tasks = self._tasks(metric, pairs, seed, again)
-        self._keep(metric, train_all(tasks, self.n_jobs), [valid for _, valid in pairs])
+        pairs = tables(self, X, indices, weight, validation_data, seed, again)
+        tasks = self._tasks(metric, bounds, pairs, seed, again)
+        take_over(self, metric, bounds, train_all(tasks, self.n_jobs), [valid for _, valid in pairs])
         return self
-
-    def _tables(
-        self,
-        X: Any,
-        y: NDArray[Any],
-        weight: Any,
-        validation_data: Any,
-        seed: int,
-        again: bool,
-    ) -> list[tuple[Table, Table]]:
-        """The training and the validation part of each bag, scaled by training rows."""
-        if validation_data is not None:
-            if self.bags > 1:
-                raise expected("validation_data", "to be None with bags", f"data and {self.bags} bags")
-            if not isinstance(validation_data, list | tuple) or len(validation_data) != 2:
-                raise expected("validation_data", "to be (X, y)", type(validation_data).__name__)
-            held_x, labels = validate_data(self, *validation_data, accept_sparse="csr", reset=False)
-            stray = np.setdiff1d(labels, self.classes_)
-            if stray.size:
-                raise expected("validation_data", "with classes of `y` only", shown(stray[0]))
-            self.scaler_ = self.scaler_ if again else new_scaler(X, weight)
-            held_y = np.searchsorted(self.classes_, labels)
-            return [(self._table(X, y, weight), self._table(held_x, held_y, None))]
-        if self.bags > 1:
-            parts = folds(y, int(self.bags), seed)
-        else:
-            parts = [stratified_split(y, self.validation_fraction, seed)]
-        if not again:
-            rows = np.arange(len(y)) if self.bags > 1 else parts[0][0]
-            self.scaler_ = new_scaler(X[rows], None if weight is None else weight[rows])
-
-        def table(rows: NDArray[Any]) -> Table:
-            return self._table(X[rows], y[rows], None if weight is None else weight[rows])
-
-        return [(table(rows), table(held)) for rows, held in parts]
-
-    def _table(self, X: Any, y: NDArray[Any], weight: Any) -> Table:
-        targets = torch.as_tensor(y, dtype=torch.long, device=self.device)
-        weights = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=self.device)
-        return Table(features(X, self.scaler_, self.device), targets, weights)
 
     def _new_network(self) -> nn.Module:
         features, d = self.n_features_in_, len(self.classes_)
@@ -223,7 +199,14 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if wanted != [p.shape for p in self.networks_[0].parameters()]:
                 raise expected("hidden", "as in the last fit", shown(self.hidden))
 
-    def _tasks(self, metric: Metric, pairs: list[tuple[Table, Table]], seed: int, again: bool) -> list[Task]:
+    def _tasks(
+        self,
+        metric: Metric,
+        bounds: tuple[Constraint, ...],
+        pairs: list[tuple[Table, Table]],
+        seed: int,
+        again: bool,
+    ) -> list[Task]:
         """What each bag is trained from."""
         if again and len(self.networks_) != len(pairs):
             raise expected("bags", f"as in the last fit, {len(self.networks_)}", len(pairs))
@@ -232,7 +215,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for number, (train, valid) in enumerate(pairs):
             counts = np.bincount(train.y.cpu().numpy(), minlength=d)
             weight = class_weight_tensor(self.class_weight, self.classes_, counts)
-            plan = phases(self.strategy, Problem(metric, train.y, d, weight, *settings))
+            plan = phases(self.strategy, Problem(metric, train.y, d, weight, *settings, bounds))
             for phase in plan:
                 phase.loss.to(self.device)
             with torch.random.fork_rng(devices=[]):
@@ -244,27 +227,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 checkpoint = Checkpoint(Path(self.checkpoint) / f"bag-{number}", identity)
             size = rows_of_a_batch(self.batch_size, counts)
             report = progress if self.verbose else None
-            tasks.append(Task(network, train, valid, plan, metric, size, seed + number, report, checkpoint))
+            rows = (network, train, valid, plan, metric, size, seed + number)
+            tasks.append(Task(*rows, bounds, report, checkpoint))
         return tasks
-
-    def _keep(self, metric: Metric, bags: list[Bag], held: list[Table]) -> None:
-        """Take over what was trained, judged and calibrated on the rows each bag was not trained on."""
-        self.networks_ = [bag.network for bag in bags]
-        self.history_ = [{"bag": number, **row} for number, bag in enumerate(bags) for row in bag.history]
-        self.n_iter_ = len(self.history_)
-        self.temperature_ = self.history_[-1]["temperature"]
-        logits = torch.cat([bag.held_logits for bag in bags])
-        targets = torch.cat([table.y for table in held])
-        weights = [table.weight for table in held if table.weight is not None]
-        weight = torch.cat(weights) if weights else None
-        self.validation_score_ = hard_value(metric, logits, Table(None, targets, weight))
-        self.softmax_temperature_ = 1.0
-        if self.calibrate:
-            self.softmax_temperature_ = fit_temperature(logits, targets, weight)
-            self.calibration_error_ = tuple(
-                expected_calibration_error((logits / t).softmax(-1), targets, weight)
-                for t in (1.0, self.softmax_temperature_)
-            )
 
     def _logits(self, X: Any) -> Tensor:
         check_is_fitted(self, "networks_")
@@ -274,7 +239,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.stack(logits).mean(0)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row."""
+        """The class of each row: that with the largest probability, or what `rule_` decides."""
+        if hasattr(self, "rule_"):
+            return self.rule_.predict(self.predict_proba(X))
         labels = self._logits(X).argmax(-1).numpy()
         return np.asarray(self.classes_[labels])
 

@@ -15,10 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from evalign import metrics
 from evalign._errors import expected
 from evalign._files import read_bundle, write_bundle
+from evalign.decisions import DecisionRule
 from evalign.metrics import Metric
 from evalign.training._checkpoint import part
 
-FORMAT = 1
+#: 2 added constraints and rules; files of format 1 are read as models without.
+FORMAT = 2
 
 
 def save(model: Any, folder: str | PathLike[str]) -> None:
@@ -59,6 +61,11 @@ def settings_of(model: Any) -> dict[str, Any]:
     if not _reads_back(metric):
         raise expected("metric", "that can be written as text, to be saved", metric.name)
     settings["metric"] = metric.name
+    bounds = metrics.constraints(settings["constraints"])
+    for bound in bounds:
+        if not _reads_back(bound.metric):
+            raise expected("constraints", "that can be written as text, to be saved", bound.name)
+    settings["constraints"] = [bound.name for bound in bounds]
     settings["network"] = settings["checkpoint"] = None
     settings["hidden"] = list(settings["hidden"])
     state = settings["random_state"]
@@ -84,6 +91,8 @@ def describe(model: Any) -> dict[str, Any]:
         "validation_score": float(model.validation_score_),
         "softmax_temperature": float(model.softmax_temperature_),
         "calibration_error": list(getattr(model, "calibration_error_", ())),
+        "satisfaction": model.satisfaction_,
+        "rule": model.rule_.to_json() if hasattr(model, "rule_") else None,
     }
 
 
@@ -132,9 +141,12 @@ def _same(one: Any, other: Any) -> bool:
 
 def _restore(cls: Any, content: dict[str, Any], tensors: dict[str, torch.Tensor], network: Any) -> Any:
     settings = dict(content["settings"])
+    if content["format"] == 1:
+        settings["constraints"], content = [], {**content, "satisfaction": {}, "rule": None}
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = dict(settings["class_weight"])
     settings["hidden"] = tuple(settings["hidden"])
+    settings["constraints"] = metrics.constraints(settings["constraints"])
     if content["custom_network"] and network is None:
         raise expected("network", "to be given, since the model was made with one", None)
     model = cls(**{**settings, "network": network})
@@ -151,7 +163,17 @@ def _restore(cls: Any, content: dict[str, Any], tensors: dict[str, torch.Tensor]
     model.softmax_temperature_ = content["softmax_temperature"]
     if content["calibration_error"]:
         model.calibration_error_ = tuple(content["calibration_error"])
+    model.satisfaction_ = dict(content["satisfaction"])
+    if content["rule"] is not None:
+        model.rule_ = _rule(content["rule"], model.classes_)
     return model
+
+
+def _rule(text: str, classes: Any) -> DecisionRule:
+    rule = DecisionRule.from_json(text)
+    if rule.classes is None or not np.array_equal(rule.classes, classes):
+        raise expected("folder", "with a rule for the classes of the model", rule.classes)
+    return rule
 
 
 def _network(model: Any, weights: dict[str, torch.Tensor]) -> torch.nn.Module:

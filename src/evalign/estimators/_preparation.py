@@ -11,13 +11,15 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 from torch import Tensor, nn
 
 from evalign import metrics
 from evalign._errors import expected, is_number, shown
+from evalign.estimators._bags import folds
 from evalign.metrics import Metric
 from evalign.softsets import batch_size_advice
+from evalign.training._fit import Table
 
 #: Scaled features are cut off here: so many deviations from the mean are no information.
 FARTHEST = 1e6
@@ -38,6 +40,8 @@ def checked_metric(model: Any) -> Metric:
         auto = name == "batch_size" and isinstance(value, str) and value == "auto"
         if not whole and not auto:
             raise expected(name, "to be an integer >= 1", shown(value))
+    if not isinstance(model.rule, bool | np.bool_):
+        raise expected("rule", "to be True or False", shown(model.rule))
     if model.checkpoint is not None and not isinstance(model.random_state, int | np.integer):
         raise expected("random_state", "to be an integer with `checkpoint`", repr(model.random_state))
     if model.checkpoint is not None and model.warm_start:
@@ -87,6 +91,48 @@ def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> tuple[NDArr
     if held.size == 0:
         raise expected("y", "with two rows of some class, to set one aside for validation", f"{y.size} rows")
     return np.setdiff1d(np.arange(len(y)), held), held
+
+
+def tables(
+    model: Any, X: Any, y: NDArray[Any], weight: Any, validation_data: Any, seed: int, again: bool
+) -> list[tuple[Table, Table]]:
+    """The training and the validation part of each bag, scaled by training rows."""
+
+    def table(X: Any, y: NDArray[Any], weight: Any) -> Table:
+        targets = torch.as_tensor(y, dtype=torch.long, device=model.device)
+        if weight is not None:
+            weight = torch.as_tensor(weight, dtype=torch.float32, device=model.device)
+        return Table(features(X, model.scaler_, model.device), targets, weight)
+
+    if validation_data is not None:
+        held_x, held_y = _validation_rows(model, validation_data)
+        model.scaler_ = model.scaler_ if again else new_scaler(X, weight)
+        return [(table(X, y, weight), table(held_x, held_y, None))]
+    if model.bags > 1:
+        parts = folds(y, int(model.bags), seed)
+    else:
+        parts = [stratified_split(y, model.validation_fraction, seed)]
+    if not again:
+        rows = np.arange(len(y)) if model.bags > 1 else parts[0][0]
+        model.scaler_ = new_scaler(X[rows], None if weight is None else weight[rows])
+
+    def part(rows: NDArray[Any]) -> Table:
+        return table(X[rows], y[rows], None if weight is None else weight[rows])
+
+    return [(part(rows), part(held)) for rows, held in parts]
+
+
+def _validation_rows(model: Any, given: Any) -> tuple[Any, NDArray[Any]]:
+    """Checked features and class indices of rows to validate on that the user gave."""
+    if model.bags > 1:
+        raise expected("validation_data", "to be None with bags", f"data and {model.bags} bags")
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise expected("validation_data", "to be (X, y)", type(given).__name__)
+    X, labels = validate_data(model, *given, accept_sparse="csr", reset=False)
+    stray = np.setdiff1d(labels, model.classes_)
+    if stray.size:
+        raise expected("validation_data", "with classes of `y` only", shown(stray[0]))
+    return X, np.searchsorted(model.classes_, labels)
 
 
 def new_scaler(X: Any, weight: NDArray[Any] | None) -> StandardScaler:

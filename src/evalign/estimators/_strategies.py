@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
 from evalign._errors import expected, near, shown
 from evalign.losses import FocalLoss, MetricLoss, SurrogateFBetaLoss, class_balanced_weights
-from evalign.metrics import Metric
+from evalign.metrics import Constraint, Metric
 from evalign.softsets import LinearStep
 from evalign.training._fit import Phase
 
@@ -25,6 +25,7 @@ class Problem:
     lr: float
     max_epochs: int
     patience: int
+    constraints: tuple[Constraint, ...] = ()
 
     def phase(self, name: str, loss: nn.Module, by_metric: bool = False) -> Phase:
         """A phase with this problem's settings."""
@@ -32,10 +33,11 @@ class Problem:
 
 
 def phases(strategy: str, problem: Problem) -> list[Phase]:
-    """The phases of a strategy, by name."""
+    """The phases of a strategy, by name; with constraints the last one keeps its best feasible weights."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise expected("strategy", "to be a known one", shown(strategy), near(str(strategy), STRATEGIES))
-    return STRATEGIES[strategy](problem)
+    *first, last = STRATEGIES[strategy](problem)
+    return [*first, replace(last, by_metric=True) if problem.constraints else last]
 
 
 def _cross_entropy(p: Problem) -> list[Phase]:
@@ -56,14 +58,16 @@ def _focal(p: Problem) -> list[Phase]:
 def _softset(p: Problem) -> list[Phase]:
     """The binary soft sets of Tsoi et al. (2022): the mean of the metric over nine thresholds."""
     _two_classes("softset", p)
-    step = LinearStep(0.2)
-    loss = MetricLoss(p.metric, task="binary", step=step, thresholds="btg", class_weight=p.class_weight)
+    loss = MetricLoss(
+        p.metric, task="binary", step=LinearStep(0.2), thresholds="btg", class_weight=p.class_weight,
+        constraints=p.constraints,
+    )  # fmt: skip
     return [p.phase("soft sets", loss)]
 
 
 def _east(p: Problem) -> list[Phase]:
     """EAST (Li et al. 2025): the metric from random weights, annealed."""
-    return [p.phase("metric", MetricLoss(p.metric, class_weight=p.class_weight))]
+    return [p.phase("metric", MetricLoss(p.metric, class_weight=p.class_weight, constraints=p.constraints))]
 
 
 def _surrogate_fbeta(p: Problem) -> list[Phase]:
@@ -81,7 +85,9 @@ def _surrogate_fbeta(p: Problem) -> list[Phase]:
 
 def _aligned(p: Problem) -> list[Phase]:
     """Cross-entropy first; then the metric, anchored by cross-entropy, the best by the hard metric."""
-    loss = MetricLoss(p.metric, anchor=0.3, memory=0.9, class_weight=p.class_weight)
+    loss = MetricLoss(
+        p.metric, anchor=0.3, memory=0.9, class_weight=p.class_weight, constraints=p.constraints
+    )
     return [*_cross_entropy(p), p.phase("metric, anchored", loss, by_metric=True)]
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from evalign.losses import MetricLoss
-from evalign.metrics import Metric
+from evalign.metrics import Constraint, Metric
 from evalign.softsets import hard_confusion
 from evalign.training._anneal import Anneal
 from evalign.training._checkpoint import Checkpoint, load_optimizer, module_tensors, optimizer_tensors, part
@@ -65,10 +65,11 @@ class Phase:
 class Best:
     """The best weights so far, and what they scored."""
 
-    score: float = -math.inf
+    #: Minus the miss of the constraints (0 where they are kept), then the metric or minus the loss.
+    score: tuple[float, float] = (-math.inf, -math.inf)
     weights: dict[str, Tensor] = field(default_factory=dict)
 
-    def offer(self, score: float, model: nn.Module) -> bool:
+    def offer(self, score: tuple[float, float], model: nn.Module) -> bool:
         """Take the model's weights if they are better."""
         if not score > self.score:
             return False
@@ -83,6 +84,7 @@ class Progress:
     phase: int = 0
     epoch: int = 0
     stalled: int = 0
+    lowest: float = math.inf
     finished: bool = False
     best: Best = field(default_factory=Best)
 
@@ -91,7 +93,8 @@ class Fit:
     """Train a model phase by phase; `history` has a row for every epoch.
 
     Each phase starts from the best weights of the one before. With `by_metric` those weights are the
-    first candidate, so that a phase never ends worse on the hard validation metric than it began.
+    first candidate, so that a phase never ends worse on the hard validation metric than it began; with
+    constraints, weights that keep them come first, and if none do, those that miss them least.
     With a `checkpoint` the state is stored after every epoch, and a run that was killed goes on there.
 
     >>> from evalign import losses, metrics
@@ -113,11 +116,12 @@ class Fit:
         batch_size: int,
         seed: int,
         weight_decay: float = 1e-2,
+        constraints: Sequence[Constraint] = (),
         report: Callable[[dict[str, Any]], None] | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.model, self.train, self.valid, self.metric = model, train, valid, metric
-        self.batch_size, self.weight_decay = batch_size, weight_decay
+        self.batch_size, self.weight_decay, self.constraints = batch_size, weight_decay, constraints
         self.generator = torch.Generator().manual_seed(seed)
         self.report, self.checkpoint = report, checkpoint
         self.history: list[dict[str, Any]] = []
@@ -159,8 +163,9 @@ class Fit:
             self._give_up(phase, at)
             at.finished = True
             return
-        better = at.best.offer(self._score(row, phase), self.model)
-        at.stalled = 0 if better else at.stalled + 1
+        at.best.offer(self._score(row, phase), self.model)
+        at.stalled = 0 if row["valid_loss"] < at.lowest else at.stalled + 1
+        at.lowest = min(at.lowest, row["valid_loss"])
         at.epoch += 1
         if anneal is not None:
             anneal.step(row["valid_loss"])
@@ -171,9 +176,9 @@ class Fit:
         self, phase: Phase, optimizer: torch.optim.Optimizer, anneal: Anneal | None, at: Progress
     ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """All that the next epoch depends on."""
-        progress = {"phase": at.phase, "epoch": at.epoch, "stalled": at.stalled, "finished": at.finished}
+        progress = {key: getattr(at, key) for key in ("phase", "epoch", "stalled", "lowest", "finished")}
         facts = {
-            "progress": {**progress, "best": at.best.score},
+            "progress": {**progress, "best": list(at.best.score)},
             "history": self.history,
             "anneal": None if anneal is None else anneal.state_dict(),
         }
@@ -196,8 +201,7 @@ class Fit:
         tensors: dict[str, Tensor],
     ) -> Progress:
         self.model.load_state_dict(part(tensors, "model"))
-        if isinstance(phase.loss, MetricLoss):
-            phase.loss.running_confusion = tensors.get("loss.running_confusion")
+        phase.loss.load_state_dict(part(tensors, "loss"), strict=False)  # the temperature is the annealing's
         load_optimizer(optimizer, tensors)
         self.generator.set_state(tensors["random.order"])
         torch.set_rng_state(tensors["random.torch"])
@@ -205,14 +209,16 @@ class Fit:
         if anneal is not None:
             anneal.load_state_dict(facts["anneal"])
         progress = dict(facts["progress"])
-        best = Best(progress.pop("best"), part(tensors, "best"))
+        miss, value = progress.pop("best")
+        best = Best((miss, value), part(tensors, "best"))
         return Progress(**progress, best=best)
 
-    def _score(self, row: dict[str, Any], phase: Phase) -> float:
+    def _score(self, row: dict[str, Any], phase: Phase) -> tuple[float, float]:
         """What the best weights have most of."""
         if not phase.by_metric:
-            return -float(row["valid_loss"])
-        return float(row["valid_metric"]) * (1 if self.metric.higher_is_better else -1)
+            return 0.0, -float(row["valid_loss"])
+        value = float(row["valid_metric"]) * (1 if self.metric.higher_is_better else -1)
+        return -row.get("valid_miss", 0.0), value
 
     def _epoch(self, phase: Phase, optimizer: torch.optim.Optimizer) -> float:
         self.model.train()
@@ -243,7 +249,11 @@ class Fit:
         phase.loss.eval()
         logits = predict_logits(self.model, self.valid.x)
         loss = _loss(phase.loss, logits, self.valid.y, self.valid.weight)
-        return {"valid_loss": float(loss), "valid_metric": hard_value(self.metric, logits, self.valid)}
+        matrix = hard_matrix(logits.argmax(-1), self.valid, logits.shape[1])
+        judged = {"valid_loss": float(loss), "valid_metric": float(self.metric(matrix))}
+        if self.constraints:
+            judged["valid_miss"] = max(0.0, *(-float(bound.slack(matrix)) for bound in self.constraints))
+        return judged
 
     def _give_up(self, phase: Phase, at: Progress) -> None:
         warnings.warn(
@@ -277,8 +287,12 @@ def predict_logits(model: nn.Module, x: Any, rows: int = 16384) -> Tensor:
     return torch.cat([model(take(x, block)) for block in blocks])
 
 
-def hard_value(metric: Metric, logits: Tensor, table: Table) -> float:
-    """The metric of the argmax."""
+def hard_matrix(predicted: Tensor, table: Table, num_classes: int) -> Tensor:
+    """The confusion matrix of predicted class indices, in double precision.
+
+    >>> hard_matrix(torch.tensor([0, 1]), Table(None, torch.tensor([0, 0])), 2)
+    tensor([[1., 1.],
+            [0., 0.]], dtype=torch.float64)
+    """
     weight = None if table.weight is None else table.weight.double()
-    matrix = hard_confusion(logits.argmax(-1), table.y, logits.shape[1], weight)
-    return float(metric(matrix.double()))
+    return hard_confusion(predicted, table.y, num_classes, weight).double()
