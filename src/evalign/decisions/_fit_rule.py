@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,9 +14,10 @@ from torch import Tensor
 
 from evalign import metrics
 from evalign._errors import expected, is_number, shown
-from evalign.decisions import _many_classes
-from evalign.decisions._goal import Goal
+from evalign.decisions._coordinates import Data
+from evalign.decisions._goal import ROUNDING, Goal
 from evalign.decisions._labels import best_thresholds
+from evalign.decisions._many_classes import best_weights
 from evalign.decisions._rule import DecisionRule, as_probabilities
 from evalign.decisions._two_classes import Floats, sweep
 from evalign.metrics import Confusion, Constraint, Metric
@@ -63,24 +66,37 @@ def fit_rule(
     bounds = metrics.constraints(constraints)
     if confidence is not None and not (is_number(confidence) and 0.5 < confidence < 1):
         raise expected("confidence", "in (0.5, 1)", shown(confidence))
-    truth = np.asarray(y)
+    if not isinstance(random_state, numbers.Integral) or not 0 <= random_state < 2**32:
+        raise expected("random_state", "to be a whole number in [0, 2^32)", shown(random_state))
+    truth = as_targets(y)
     labels = truth.ndim == 2 and truth.shape[1] > 1
     p = as_probabilities(probabilities, labels=labels)
     weight = row_weights(sample_weight, len(p))
-    rows = float(weight.sum() ** 2 / np.square(weight).sum())
+    share = weight / weight.max()
+    rows = float(share.sum() ** 2 / np.square(share).sum())
     goal = Goal(metric, bounds, confidence, rows, labels)
+    _try(goal, p.shape[1])
     if labels:
+        if classes is not None:
+            raise expected("classes", "for one class a row only", "many labels a row")
         return _rule_for_labels(p, truth, weight, goal)
     known, indices = class_indices(truth, p.shape[1], classes)
     if len(indices) != len(p):
         raise expected("y", f"with the {len(p)} rows of `probabilities`", f"{len(indices)}")
     if len(known) == 2:
         return _rule_for_two(p, indices, weight, goal, known)
-    data = _many_classes.Data(*(torch.from_numpy(side) for side in (p, indices, weight)))
-    weights = _many_classes.best_weights(data, goal, random_state)
-    # Judged as it will be used.
-    matrix = data.confusion(torch.from_numpy((p @ weights.numpy()).argmax(1)))
-    return DecisionRule(known, weights.numpy(), None, metric.name, goal.value(matrix), _missed(goal, matrix))
+    found = best_weights(Data(p, indices, weight), goal, int(random_state))
+    return _rule(goal, torch.from_numpy(found.matrix), known, found.weights)
+
+
+def _try(goal: Goal, width: int) -> None:
+    """Refuse a metric that cannot judge many matrices at once, before any work is done."""
+    shape = (2, width, 2, 2) if goal.labels else (2, width, width)
+    try:
+        goal.judge(torch.ones(shape, dtype=torch.float64))
+    except RuntimeError as error:
+        told = str(error).splitlines()[0][:100]
+        raise expected("metric", "to be written with operations of tensors only", told) from error
 
 
 def one_number(metric: Metric) -> Metric:
@@ -99,39 +115,79 @@ def class_indices(
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
     """
     y = y.reshape(-1)
-    if y.dtype.kind == "f" and np.isnan(y).any():
-        raise expected("y", "without NaN", "NaN")
     found = np.unique(y)
     if classes is not None:
         known = np.asarray(classes)
-        if len(known) != width or not np.array_equal(np.unique(known), known):
-            raise expected("classes", f"to be {width} sorted labels, one a column", shown(known.tolist()))
-        stray = np.setdiff1d(found, known)
-        if stray.size:
+        if known.shape != (width,) or not np.array_equal(np.unique(known), known):
+            raise expected("classes", f"to be {width} sorted labels, one a column", shown(classes))
+        # Compared as Python does: NumPy takes the number 1 for the text "1".
+        stray = [label for label in found.tolist() if label not in set(known.tolist())]
+        if stray:
             raise expected("y", "with labels of `classes` only", shown(stray[0]))
     elif len(found) == width:
         known = found
     elif y.dtype.kind in "biu" and np.isin(found, np.arange(width)).all():
-        known = np.arange(width)
+        known = np.arange(width).astype(bool if y.dtype.kind == "b" else np.int64)
     else:
-        raise expected(
-            "y",
-            f"with one class a column, {width}",
-            f"{len(found)} classes",
-            "Name them by `classes`.",
-        )
+        hint = "Name them by `classes`."
+        raise expected("y", f"with one class a column, {width}", f"{len(found)} classes", hint)
     return known, np.searchsorted(known, y).astype(np.int64)
+
+
+def as_targets(y: Any) -> NDArray[Any]:
+    """Labels of any kind as an array, none of them missing.
+
+    >>> as_targets(["a", "b", None])
+    Traceback (most recent call last):
+    ValueError: Expected `y` without missing labels, but got None in row 2.
+    """
+    if hasattr(y, "detach"):
+        y = y.detach().cpu().numpy()
+    try:
+        truth = np.asarray(y)
+    except ValueError:
+        raise expected("y", "with rows of one length", "rows of several") from None
+    if truth.ndim not in (1, 2) or len(truth) == 0:
+        raise expected("y", "with one label a row, or one column a label", f"shape {truth.shape}")
+    if truth.dtype.kind in "fcOmM":
+        # Only what is missing differs from itself; pandas' NA cannot say whether it does.
+        flat = truth.reshape(len(truth), -1)
+        missing = (flat == None) | np.frompyfunc(_differs, 1, 1)(flat).astype(bool)  # noqa: E711
+        if missing.any():
+            row = int(np.flatnonzero(missing.any(1))[0])
+            raise expected("y", "without missing labels", f"{shown(flat[row, 0])} in row {row}")
+    if truth.dtype.kind == "O" and len({_kind(label) for label in truth.reshape(-1)}) > 1:
+        raise expected("y", "with labels of one kind", shown(truth.reshape(-1)[:3].tolist()))
+    return truth
+
+
+def _differs(label: Any) -> bool:
+    try:
+        return bool(label != label)
+    except TypeError:
+        return True
+
+
+def _kind(label: Any) -> type:
+    return float if isinstance(label, numbers.Real) else str if isinstance(label, str) else type(label)
 
 
 def row_weights(sample_weight: Any, rows: int) -> Floats:
     """Weights of the rows, checked; ones by default."""
     if sample_weight is None:
         return np.ones(rows)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    if hasattr(sample_weight, "detach"):
+        sample_weight = sample_weight.detach().cpu().numpy()
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise expected("sample_weight", "to be an array of numbers", type(sample_weight).__name__) from None
     if weight.shape != (rows,):
         raise expected("sample_weight", f"of shape ({rows},)", f"shape {weight.shape}")
     if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
         raise expected("sample_weight", "with finite weights >= 0, not all 0", shown(weight[:5].tolist()))
+    if not 1e-100 < weight.max() < 1e100:
+        raise expected("sample_weight", "of a size whose square is a number", shown(weight.max()))
     return weight
 
 
@@ -140,15 +196,9 @@ def _rule_for_two(
 ) -> DecisionRule:
     found = sweep(p[:, 1], y == 1, weight)
     at = goal.best(found.matrices, torch.from_numpy(np.abs(found.thresholds - 0.5)))
-    threshold, matrix = float(found.thresholds[at]), found.matrices[at]
-    return DecisionRule(
-        classes,
-        np.diag([threshold, 1 - threshold]),
-        np.array([threshold]),
-        goal.metric.name,
-        goal.value(matrix),
-        _missed(goal, matrix),
-    )
+    threshold = float(found.thresholds[at])
+    weights = np.diag([threshold, 1 - threshold])
+    return _rule(goal, found.matrices[at], classes, weights, np.array([threshold]))
 
 
 def _rule_for_labels(p: Floats, y: NDArray[Any], weight: Floats, goal: Goal) -> DecisionRule:
@@ -157,12 +207,24 @@ def _rule_for_labels(p: Floats, y: NDArray[Any], weight: Floats, goal: Goal) -> 
     if not np.isin(y, (0, 1)).all():
         stray = y[~np.isin(y, (0, 1))]
         raise expected("y", "with 0 and 1 only for many labels a row", shown(stray[0]))
-    thresholds = best_thresholds(p, y == 1, weight, goal)
-    matrix = torch.stack([sweep(p[:, j], y[:, j] == 1, weight).at(t) for j, t in enumerate(thresholds)])
-    return DecisionRule(None, None, thresholds, goal.metric.name, goal.value(matrix), _missed(goal, matrix))
+    thresholds, matrices = best_thresholds(p, y == 1, weight, goal)
+    return _rule(goal, matrices, thresholds=thresholds)
 
 
-def _missed(goal: Goal, matrix: Tensor) -> dict[str, float]:
-    """By how much each constraint is missed, of those that are."""
+def _rule(
+    goal: Goal,
+    matrix: Tensor,
+    classes: NDArray[Any] | None = None,
+    weights: Floats | None = None,
+    thresholds: Floats | None = None,
+) -> DecisionRule:
+    """The rule with its value and by how much it misses each constraint, of those it misses."""
+    value = goal.value(matrix)
+    if not math.isfinite(value):
+        raise expected("metric", "to be a finite number for some rule", f"{value} for the best")
     slacks = {one.name: float(goal.slack(one, matrix[None])[0]) for one in goal.constraints}
-    return {name: -slack for name, slack in slacks.items() if slack < 0}
+    for name, slack in slacks.items():
+        if not math.isfinite(slack):
+            raise expected("constraints", "to be finite numbers for some rule", f"{slack} for {name}")
+    missed = {name: -slack for name, slack in slacks.items() if slack < -ROUNDING}
+    return DecisionRule(classes, weights, thresholds, goal.metric.name, value, missed)

@@ -15,6 +15,9 @@ from evalign.metrics import Constraint, Metric
 #: So many numbers of matrices are judged at once; more are judged in parts, to bound the memory.
 BLOCK = 1 << 22
 
+#: Values and slacks that differ by less differ by rounding; a bound missed by less is kept.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -34,9 +37,13 @@ class Standing:
         >>> Standing(slack=0.0, value=0.1).above(Standing(slack=-0.1, value=0.9))
         True
         """
-        if self.feasible and other.feasible:
-            return self.value > other.value + 1e-12 * max(1.0, abs(other.value))
-        return self.slack > other.slack + 1e-12 and (self.feasible or not other.feasible)
+        # Whoever keeps the constraints keeps them, no matter by how much.
+        nearer, further = min(self.slack, 0.0), min(other.slack, 0.0)
+        if nearer != further and not abs(nearer - further) <= ROUNDING:
+            return nearer > further
+        if not math.isfinite(other.value):
+            return self.value > other.value
+        return self.value > other.value + 1e-12 * max(1.0, abs(other.value))
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,9 @@ class Goal:
 
     With `confidence`, a constraint must be kept not only by the rows at hand but, at that confidence,
     by new ones: its slack is reduced by the normal quantile times its standard error. The error is that
-    of a multinomial sample of `rows` rows by the delta method, at counts moved towards the middle as
-    Agresti and Coull do, so that three right out of three are no proof.
+    of a multinomial sample of `rows` rows by the delta method (labels counting as independent), at counts
+    moved towards the middle as Agresti and Coull do, class by class, so that three right out of three are
+    no proof.
 
     References:
         Agresti and Coull (1998), Approximate is better than "exact" for interval estimation of
@@ -73,11 +81,9 @@ class Goal:
     def best(self, matrices: Tensor, prefer: Tensor) -> int:
         """The index of the best matrix; among equals, the one with the smallest `prefer`."""
         slack, value = self.judge(matrices)
-        feasible = slack >= 0
-        score = value.masked_fill(~feasible, -math.inf) if bool(feasible.any()) else slack
-        top = score.max()
-        tied = score >= top - 1e-12 * max(1.0, abs(float(top))) if math.isfinite(top) else score == top
-        return int(torch.where(tied, prefer.to(score), math.inf).argmin())
+        tied = _top(slack.clamp_max(0.0), ROUNDING)
+        tied &= _top(value.masked_fill(~tied, -math.inf), 1e-12)
+        return int(torch.where(tied, prefer.to(value), math.inf).argmin())
 
     def value(self, matrix: Tensor) -> float:
         """The metric as the user knows it."""
@@ -89,7 +95,10 @@ class Goal:
         slack = torch.full_like(value, math.inf)
         for constraint in self.constraints:
             slack = torch.minimum(slack, self.slack(constraint, matrices))
-        return slack.nan_to_num(nan=-math.inf, posinf=math.inf), value.nan_to_num(nan=-math.inf)
+        slack = slack.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+        slack = slack.masked_fill(slack.abs() <= ROUNDING, 0.0)
+        # Where a metric is no finite number, it is not defined, and nothing is worse.
+        return slack, value.masked_fill(~value.isfinite(), -math.inf)
 
     def slack(self, constraint: Constraint, matrices: Tensor) -> Tensor:
         """By how much each matrix keeps a constraint; negative where it misses it."""
@@ -101,11 +110,13 @@ class Goal:
         z = NormalDist().inv_cdf(self.confidence)
         sides = (-3, -2, -1) if self.labels else (-2, -1)
         shares = matrices / matrices.sum((-2, -1), keepdim=True)
-        counts = shares * self.rows + z * z / matrices.shape[-1]
-        with torch.enable_grad():
+        counts = shares * self.rows + _middle(matrices) * z * z
+        with torch.inference_mode(False), torch.enable_grad():
             point = counts.clone().requires_grad_()
             middle = measure(point)
-            (gradient,) = torch.autograd.grad(middle.sum(), point, materialize_grads=True)
+            gradient = torch.zeros_like(point)
+            if middle.requires_grad:
+                (gradient,) = torch.autograd.grad(middle.sum(), point, materialize_grads=True)
         total = counts.sum((-2, -1), keepdim=True)
         mean = (counts * gradient).sum((-2, -1), keepdim=True) / total
         variance = (counts * (gradient - mean).square()).sum(sides)
@@ -114,3 +125,16 @@ class Goal:
 
     def _of(self, metric: Metric) -> Callable[[Tensor], Tensor]:
         return metric.over_labels if self.labels else metric
+
+
+def _top(scores: Tensor, rounding: float) -> Tensor:
+    """Which scores are the largest, up to rounding."""
+    top = float(scores.max())
+    return scores == top if math.isinf(top) else scores >= top - rounding * max(1.0, abs(top))
+
+
+def _middle(matrices: Tensor) -> Tensor:
+    """For each class half a right and half a wrong row, spread over the other classes."""
+    d = matrices.shape[-1]
+    wrong = torch.full((d, d), 0.5 / (d - 1), dtype=matrices.dtype, device=matrices.device)
+    return wrong.fill_diagonal_(0.5)

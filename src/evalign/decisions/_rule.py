@@ -16,6 +16,9 @@ FORMAT = 1
 #: Rows of probabilities may miss the sum 1 by so much; half precision does.
 TOLERANCE = 1e-3
 
+#: They may leave [0, 1] by so much; means of single precision do.
+ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class DecisionRule:
@@ -75,8 +78,9 @@ class DecisionRule:
     def to_json(self) -> str:
         """The rule as text."""
         labels = None if self.classes is None else self.classes.tolist()
-        if labels is not None and not all(isinstance(one, str | int | float | bool) for one in labels):
-            raise expected("classes", "that are texts or numbers, to be written", shown(labels[0]))
+        for label in labels or ():
+            if not _writable(label):
+                raise expected("classes", "that are texts or numbers, to be written", shown(label))
         return json.dumps(
             {
                 "format": FORMAT,
@@ -94,39 +98,77 @@ class DecisionRule:
     def from_json(cls, text: str) -> DecisionRule:
         """Read what `to_json` wrote."""
         try:
-            stored = json.loads(text)
-            if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
-                raise expected("text", "to be a decision rule", shown(text[:60]))
-            if stored["format"] > FORMAT:
-                raise expected("text", f"of format {FORMAT} or older", stored["format"], "Upgrade evalign.")
+            stored = json.loads(text, parse_constant=_refuse)
+            version = stored["format"]
+            if type(version) is not int or version < 1:
+                raise TypeError("no format")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            told = str(error).splitlines()[0][:80]
+            raise expected("text", "to be a decision rule", f"{shown(text)[:60]} ({told})") from None
+        if version > FORMAT:
+            raise expected("text", f"of format {FORMAT} or older", version, "Upgrade evalign.")
+        try:
             return _restored(cls, stored)
-        except (json.JSONDecodeError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            raise expected("text", "to be a decision rule", f"{shown(text)[:60]} ({error!r})") from None
+        except (KeyError, TypeError, OverflowError) as error:
+            raise expected("text", "to be a whole decision rule", repr(error)[:80]) from None
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no number")
+
+
+def _writable(label: Any) -> bool:
+    return isinstance(label, str | bool) or (isinstance(label, int | float) and is_number(label))
 
 
 def _restored(cls: type[DecisionRule], stored: dict[str, Any]) -> DecisionRule:
-    def numbers(name: str, ndim: int) -> NDArray[np.float64] | None:
-        if stored[name] is None:
-            return None
-        array = np.array(stored[name], dtype=np.float64)
-        if array.ndim != ndim or array.size == 0 or not np.isfinite(array).all():
-            raise expected("text", f"with finite numbers as {name}", shown(stored[name])[:60])
-        return array
-
-    classes, weights, thresholds = None, numbers("weights", 2), numbers("thresholds", 1)
-    if stored["classes"] is not None:
-        kind = np.dtype(stored["dtype"])
-        classes = np.array(stored["classes"], dtype=object if kind.kind == "O" else kind)
+    classes = None if stored["classes"] is None else _labels(stored["classes"], stored["dtype"])
+    weights, thresholds = (_numbers(stored, name) for name in ("weights", "thresholds"))
+    if classes is None:
+        if thresholds is None or thresholds.ndim != 1 or weights is not None:
+            raise expected("text", "with one threshold a label", shown(stored["thresholds"])[:60])
+    else:
         d = len(classes)
-        whole = weights is not None and weights.shape == (d, d) and d >= 2
-        if classes.ndim != 1 or not whole or (thresholds is None) != (d > 2):
+        if weights is None or weights.shape != (d, d):
             raise expected("text", f"with weights for {d} classes", shown(stored["weights"])[:60])
-    elif thresholds is None or weights is not None:
-        raise expected("text", "with one threshold a label", shown(stored["thresholds"]))
-    missed = dict(stored["missed"])
-    if not is_number(stored["value"]) or not all(is_number(by) for by in missed.values()):
-        raise expected("text", "with a number as value", shown(stored["value"]))
-    return cls(classes, weights, thresholds, str(stored["metric"]), float(stored["value"]), missed)
+        if (thresholds is None) != (d > 2) or (thresholds is not None and thresholds.shape != (1,)):
+            raise expected("text", "with one threshold for two classes", shown(stored["thresholds"])[:60])
+    metric, value, missed = stored["metric"], stored["value"], dict(stored["missed"])
+    if not isinstance(metric, str) or not is_number(value):
+        raise expected("text", "with a metric and its value", f"{shown(metric)[:30]}, {shown(value)[:30]}")
+    if not all(is_number(by) for by in missed.values()):
+        raise expected("text", "with numbers by which constraints are missed", shown(missed)[:60])
+    return cls(classes, weights, thresholds, metric, float(value), missed)
+
+
+def _numbers(stored: dict[str, Any], name: str) -> NDArray[np.float64] | None:
+    if stored[name] is None:
+        return None
+    try:
+        array = np.array(stored[name])
+        if array.dtype.kind in "iuf" and array.size and np.isfinite(array).all():
+            return array.astype(np.float64)
+    except ValueError:  # rows of several lengths
+        pass
+    raise expected("text", f"with finite numbers as {name}", shown(stored[name])[:60])
+
+
+def _labels(labels: Any, dtype: Any) -> NDArray[Any]:
+    """Labels as they were: of the stored type, and none changed by it."""
+    told = f"{shown(labels)[:60]} as {shown(dtype)[:20]}"
+    wrong = expected("text", "with two or more different labels as classes", told)
+    if not isinstance(labels, list) or not isinstance(dtype, str) or not all(map(_writable, labels)):
+        raise wrong
+    kind = np.dtype(dtype)
+    if kind.kind not in "biufUO" or len(set(labels)) != len(labels) or len(labels) < 2:
+        raise wrong
+    try:
+        classes = np.array(labels, dtype=kind)
+    except ValueError:
+        raise wrong from None
+    if classes.tolist() != labels:
+        raise wrong
+    return classes
 
 
 def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.float64]:
@@ -139,7 +181,10 @@ def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.flo
     if hasattr(probabilities, "detach"):
         probabilities = probabilities.detach().cpu().double().numpy()
     try:
-        p = np.asarray(probabilities, dtype=np.float64)
+        p = np.asarray(probabilities)
+        if p.dtype.kind not in "biufO":
+            raise TypeError
+        p = p.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise expected("probabilities", "to be an array of numbers", type(probabilities).__name__) from None
     if p.ndim not in (1, 2) or 0 in p.shape:
@@ -147,14 +192,12 @@ def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.flo
     if not np.isfinite(p).all():
         row = int(np.flatnonzero(~np.isfinite(p.reshape(len(p), -1)).all(1))[0])
         raise expected("probabilities", "without NaN or infinity", f"{shown(p[row].tolist())} in row {row}")
-    if p.min() < 0 or p.max() > 1:
-        worst = p.min() if p.min() < 0 else p.max()
-        raise expected(
-            "probabilities",
-            "in [0, 1]",
-            float(worst),
-            "`fit_calibration` makes them of scores.",
-        )
+    low, high = p.min(), p.max()
+    if low < -ROUNDING or high > 1 + ROUNDING:
+        hint = "`fit_calibration` makes them of scores."
+        raise expected("probabilities", "in [0, 1]", float(low if low < 0 else high), hint)
+    if low < 0 or high > 1:
+        p = p.clip(0.0, 1.0)
     if labels:
         return p[:, None] if p.ndim == 1 else p
     if p.ndim == 1 or p.shape[1] == 1:

@@ -25,9 +25,9 @@ class Sweep:
     #: The confusion matrix at each threshold.
     matrices: Tensor
 
-    def at(self, threshold: float) -> Tensor:
-        """The confusion matrix at any threshold."""
-        return self.matrices[int(np.searchsorted(-self.levels, -threshold, side="right"))]
+    def at(self, thresholds: Floats) -> Tensor:
+        """The confusion matrices (..., 2, 2) at any thresholds."""
+        return self.matrices[torch.as_tensor(np.searchsorted(-self.levels, -thresholds, side="right"))]
 
 
 def best_threshold(scores: Floats, positive: NDArray[np.bool_], weight: Floats, goal: Goal) -> float:
