@@ -163,14 +163,16 @@ class Fit:
             self._give_up(phase, at)
             at.finished = True
             return
-        at.best.offer(self._score(row, phase), self.model)
-        at.stalled = 0 if row["valid_loss"] < at.lowest else at.stalled + 1
+        better = at.best.offer(self._score(row, phase), self.model) and bool(self.constraints)
+        at.stalled = 0 if better or row["valid_loss"] < at.lowest else at.stalled + 1
         at.lowest = min(at.lowest, row["valid_loss"])
         at.epoch += 1
         if anneal is not None:
             anneal.step(row["valid_loss"])
         stop = at.stalled >= phase.patience if anneal is None else anneal.done
-        at.finished = stop or at.epoch >= phase.max_epochs
+        # Multipliers take their time: no patience ends their work before the constraints were once kept.
+        climbing = at.best.score[0] < 0 and bool(getattr(phase.loss, "constraints", ()))
+        at.finished = (stop and not climbing) or at.epoch >= phase.max_epochs
 
     def _state(
         self, phase: Phase, optimizer: torch.optim.Optimizer, anneal: Anneal | None, at: Progress
