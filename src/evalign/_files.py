@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,45 +25,88 @@ def write_bundle(folder: Path, name: str, facts: dict[str, Any], tensors: dict[s
     The JSON names its tensor file and is put in place by one rename: whenever a write is killed, the
     folder holds either the old bundle or the new one.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise expected("folder", "to be a folder", f"the file {folder}") from None
     packed = pack({key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()})
-    digest = hashlib.sha256(packed).hexdigest()
-    file = f"{name}-{digest[:16]}.safetensors"
-    _write(folder / file, packed)
-    _write(
-        folder / f"{name}.json", json.dumps({**facts, "tensors": file, "sha256": digest}, indent=1).encode()
-    )
-    for other in folder.iterdir():
-        if other.name != file and _is_tensor_file(other.name, name):
-            other.unlink()
+    file = _put(folder, name, ".safetensors", packed)
+    _finish(folder, name, {**facts, "tensors": file, "sha256": hashlib.sha256(packed).hexdigest()}, {file})
 
 
 def read_bundle(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read what `write_bundle` wrote, or say what is wrong with it."""
+    with _readable(folder, name):
+        facts = _facts(folder, name)
+        return facts, unpack(_get(folder, name, ".safetensors", facts["tensors"], facts["sha256"]))
+
+
+def write_texts(folder: Path, name: str, facts: dict[str, Any], texts: dict[str, str]) -> None:
+    """Write facts as `name`.json and each text as a file beside it, whole or not at all."""
+    files = {key: _put(folder, name, ".txt", text.encode()) for key, text in texts.items()}
+    sums = {key: hashlib.sha256(text.encode()).hexdigest() for key, text in texts.items()}
+    listed = {key: {"file": files[key], "sha256": sums[key]} for key in texts}
+    _finish(folder, name, {**facts, "texts": listed}, set(files.values()))
+
+
+def read_texts(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read what `write_texts` wrote, or say what is wrong with it."""
+    with _readable(folder, name):
+        facts = _facts(folder, name)
+        listed = facts["texts"].items()
+        return facts, {
+            key: _get(folder, name, ".txt", one["file"], one["sha256"]).decode() for key, one in listed
+        }
+
+
+def _facts(folder: Path, name: str) -> dict[str, Any]:
     try:
-        try:
-            facts = json.loads((folder / f"{name}.json").read_text())
-        except json.JSONDecodeError as error:
-            raise expected("folder", f"with a readable {name}.json", f"{folder} ({error})") from None
-        file = str(facts["tensors"])
-        if not _is_tensor_file(file, name):
-            raise expected("folder", "with its files inside", repr(file[:100]))
-        packed = (folder / file).read_bytes()
-        if hashlib.sha256(packed).hexdigest() != facts["sha256"]:
-            raise expected("folder", "with the tensors that were saved", f"{file} with another checksum")
-        return facts, unpack(packed)
+        facts: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    except json.JSONDecodeError as error:
+        raise expected("folder", f"with a readable {name}.json", f"{folder} ({error})") from None
+    return facts
+
+
+@contextmanager
+def _readable(folder: Path, name: str) -> Iterator[None]:
+    """Turn what can go wrong with files into one error that says what is wrong."""
+    try:
+        yield
     except FileNotFoundError as error:
         missing = Path(error.filename).name
-        raise expected("folder", f"with {name}.json and its tensors", f"{folder} without {missing}") from None
-    except (OSError, RecursionError, UnicodeDecodeError, KeyError, TypeError, SafetensorError) as error:
+        raise expected("folder", f"with {name}.json and its parts", f"{folder} without {missing}") from None
+    except (
+        OSError, RecursionError, UnicodeDecodeError, KeyError, TypeError, AttributeError, SafetensorError,
+    ) as error:  # fmt: skip
         raise expected("folder", f"with a readable {name}.json", f"{folder} ({error!r})") from None
 
 
-def _is_tensor_file(file: str, name: str) -> bool:
-    return re.fullmatch(rf"{name}-[0-9a-f]{{16}}\.safetensors", file) is not None
+def _put(folder: Path, name: str, suffix: str, content: bytes) -> str:
+    """Write a part under a name made of its content, so that it never replaces another."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise expected("folder", "to be a folder", f"the file {folder}") from None
+    file = f"{name}-{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
+    _write(folder / file, content)
+    return file
+
+
+def _get(folder: Path, name: str, suffix: str, file: Any, digest: Any) -> bytes:
+    if not isinstance(file, str) or not _is_part(file, name) or not file.endswith(suffix):
+        raise expected("folder", "with its files inside", repr(file)[:100])
+    content = (folder / file).read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise expected("folder", "with the parts that were saved", f"{file} with another checksum")
+    return content
+
+
+def _finish(folder: Path, name: str, facts: dict[str, Any], parts: set[str]) -> None:
+    """Put the facts in place and remove the parts of an older bundle."""
+    _write(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
+    for other in folder.iterdir():
+        if other.name not in parts and _is_part(other.name, name):
+            other.unlink()
+
+
+def _is_part(file: str, name: str) -> bool:
+    return re.fullmatch(rf"{name}-[0-9a-f]{{16}}\.(safetensors|txt)", file) is not None
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,0 +1,194 @@
+"""Boosting by LightGBM: log-loss first, then the metric from where the fitted rule decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit, logit, softmax
+from torch import Tensor
+
+from evalign.boosting._objective import Objective
+from evalign.decisions import fit_rule
+from evalign.decisions._goal import Goal
+from evalign.softsets import hard_confusion
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features, class indices and weights (or None) of some rows."""
+
+    X: Any
+    y: NDArray[np.int64]
+    weight: Floats | None = None
+
+    def take(self, index: NDArray[Any]) -> Rows:
+        """Some of the rows."""
+        return Rows(self.X[index], self.y[index], None if self.weight is None else self.weight[index])
+
+    def weighed(self, by_class: Tensor | None) -> Rows:
+        """The rows with their weights times those of their classes."""
+        if by_class is None:
+            return self
+        own = by_class.double().numpy()[self.y]
+        return replace(self, weight=own if self.weight is None else own * self.weight)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is boosted and how."""
+
+    goal: Goal
+    num_classes: int
+    #: Settings of LightGBM for both stages.
+    settings: dict[str, Any]
+    rounds: int
+    patience: int
+    #: Rounds on the metric; 0 stops after the log-loss.
+    metric_rounds: int
+    temperature: float
+    report: Callable[[str, int, float], None] | None = None
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Two boosters: one for the log-loss, and one, or none, that goes on from its rule."""
+
+    base: Any
+    weights: Floats | None = None
+    metric: Any = None
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """The rounds on the log-loss and on the metric."""
+        return self.base.current_iteration(), 0 if self.metric is None else self.metric.current_iteration()
+
+    def scores(self, X: Any) -> Floats:
+        """The scores, (n,) for two classes, else (n, d); sign or argmax decide as the metric wants."""
+        scores = np.asarray(self.base.predict(X, raw_score=True))
+        if self.weights is None:
+            return scores
+        scores = folded(scores, self.weights)
+        return scores if self.metric is None else scores + self.metric.predict(X, raw_score=True)
+
+
+def probabilities(scores: Floats) -> Floats:
+    """The probability of each class, (n, d), of raw scores.
+
+    >>> probabilities(np.array([0.0])).tolist()
+    [[0.5, 0.5]]
+    """
+    if scores.ndim == 1:
+        second = expit(scores)
+        return np.stack([1 - second, second], axis=1)
+    return np.asarray(softmax(scores, axis=1))
+
+
+def folded(scores: Floats, weights: Floats) -> Floats:
+    """Scores whose sign or argmax decides as the rule argmax_j sum_i p_i W_ij does.
+
+    >>> folded(np.array([-1.0, 1.0]), np.diag([0.2, 0.8])).round(3).tolist()   # threshold 0.2
+    [0.386, 2.386]
+    """
+    if scores.ndim == 1:
+        threshold = float(np.clip(weights[0, 0], 1e-6, 1 - 1e-6))
+        return np.asarray(scores - logit(threshold))
+    values = np.log(np.clip(softmax(scores, axis=1) @ weights, 1e-12, None))
+    return np.asarray(values - values.mean(1, keepdims=True))
+
+
+def train(parts: list[tuple[Rows, Rows]], plan: Plan) -> list[Stages]:
+    """Train a bag for each pair of rows to train on and rows to stop by.
+
+    First on the log-loss. Then the rule that is best on all rows the bags were stopped by becomes the
+    start of rounds on the metric, which are kept where they stand above it on the bag's own held rows.
+    """
+    bases = [_boost_on_log_loss(rows, held, plan) for rows, held in parts]
+    if plan.metric_rounds == 0:
+        return [Stages(base) for base in bases]
+    scores = [base.predict(held.X, raw_score=True) for base, (_, held) in zip(bases, parts, strict=True)]
+    weights = [held.weight for _, held in parts if held.weight is not None]
+    rule = fit_rule(
+        probabilities(np.concatenate(scores)), np.concatenate([held.y for _, held in parts]),
+        plan.goal.metric, plan.goal.constraints, np.concatenate(weights) if weights else None,
+        classes=range(plan.num_classes), confidence=plan.goal.confidence,
+    )  # fmt: skip
+    starts = [Stages(base, rule.weights) for base in bases]
+    return [
+        replace(start, metric=_boost_on_metric(start, rows, held, plan))
+        for start, (rows, held) in zip(starts, parts, strict=True)
+    ]
+
+
+def _boost_on_log_loss(rows: Rows, held: Rows, plan: Plan) -> Any:
+    import lightgbm as lgb
+
+    fit, valid = (lgb.Dataset(part.X, part.y, weight=part.weight) for part in (rows, held))
+    valid.reference = fit
+    kind: dict[str, Any] = {"objective": "binary"}
+    if plan.num_classes > 2:
+        kind = {"objective": "multiclass", "num_class": plan.num_classes}
+    calls: list[Any] = [lgb.early_stopping(plan.patience, verbose=False)]
+    if plan.report is not None:
+        calls.append(_progress(plan.report, "log-loss"))
+    settings = {**plan.settings, **kind}
+    return _alone(lgb.train(settings, fit, plan.rounds, valid_sets=[valid], callbacks=calls))
+
+
+def _boost_on_metric(start: Stages, rows: Rows, held: Rows, plan: Plan) -> Any:
+    """The booster of the rounds on the metric up to the best one, or None if none helps."""
+    import lightgbm as lgb
+
+    first = [start.scores(part.X) for part in (rows, held)]
+    fit, valid = (
+        lgb.Dataset(part.X, part.y, weight=part.weight, init_score=scores)
+        for part, scores in zip((rows, held), first, strict=True)
+    )
+    valid.reference = fit
+    goal = Objective(plan.goal.metric, plan.temperature, plan.goal.constraints)
+
+    def judged(scores: Floats, data: Any) -> tuple[str, float, bool]:
+        return "metric", _rank(np.asarray(scores), held, plan), True
+
+    settings = {**plan.settings, "objective": goal, "metric": "None", "num_class": 1}
+    if plan.num_classes > 2:
+        settings["num_class"] = plan.num_classes
+    record: dict[str, Any] = {}
+    calls: list[Any] = [lgb.early_stopping(plan.patience, verbose=False), lgb.record_evaluation(record)]
+    if plan.report is not None:
+        calls.append(_progress(plan.report, "metric"))
+    booster = lgb.train(
+        settings, fit, plan.metric_rounds, valid_sets=[valid], valid_names=["held"], feval=judged,
+        callbacks=calls,
+    )  # fmt: skip
+    best = max(record["held"]["metric"])
+    return _alone(booster) if best > _rank(first[1], held, plan) else None
+
+
+def _alone(booster: Any) -> Any:
+    """The trees up to the best round, without data and objective: small, and free to be copied."""
+    import lightgbm as lgb
+
+    return lgb.Booster(model_str=booster.model_to_string())
+
+
+def _rank(scores: Floats, held: Rows, plan: Plan) -> float:
+    """The standing of scores on the held rows as one number for early stopping."""
+    predicted = scores.argmax(1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+    weight = None if held.weight is None else torch.from_numpy(held.weight)
+    matrix = hard_confusion(torch.from_numpy(predicted), torch.from_numpy(held.y), plan.num_classes, weight)
+    standing = replace(plan.goal, rows=float(len(held.y))).standing(matrix.double())
+    return standing.value if standing.feasible else -1e6 + standing.slack
+
+
+def _progress(report: Callable[[str, int, float], None], stage: str) -> Callable[[Any], None]:
+    def callback(env: Any) -> None:
+        report(stage, env.iteration + 1, env.evaluation_result_list[0][2])
+
+    return callback

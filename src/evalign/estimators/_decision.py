@@ -1,0 +1,272 @@
+"""`MetricDecision`: any classifier, decided by a metric."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+from torch import Tensor
+
+from evalign import metrics
+from evalign._errors import expected, is_number, shown
+from evalign.decisions import Calibration, DecisionRule, fit_calibration, fit_rule
+from evalign.decisions._fit_rule import one_number
+from evalign.metrics import Confusion, Constraint, Metric
+
+
+def _has_scores(model: Any) -> bool:
+    return hasattr(getattr(model, "estimator_", model.estimator), "decision_function")
+
+
+class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Decide by the metric, whatever the classifier.
+
+    The rule is fitted on probabilities of rows that the classifier was not trained on, one fold at a
+    time; then the classifier is trained on all rows. It does for any number of classes and with
+    constraints what scikit-learn's `TunedThresholdClassifierCV` does for two.
+
+    Args:
+        estimator: A classifier with `predict_proba`, or with `decision_function`, whose scores are then
+            made probabilities by Platt scaling (two classes) or a temperature.
+        metric: Anything `evalign.metrics.get` understands.
+        constraints: Bounds such as "precision >= 0.9"; see `fit_rule`.
+        cv: Folds; a share in (0, 1) for one split; a splitter of scikit-learn; or `"prefit"` if the
+            classifier is fitted already, on other rows.
+        refit: Train on all rows in the end. False is for one split or `"prefit"`.
+        confidence: Keep the constraints with a margin, so that new rows keep them too; see `fit_rule`.
+        n_jobs: How many folds are fitted at a time.
+        random_state: Seed of the folds.
+
+    Attributes:
+        classes_: The class labels, sorted.
+        estimator_: The classifier that predicts.
+        rule_: The decision rule, fitted on all folds together.
+        fold_rules_: The rule of each fold alone.
+        thresholds_: For two classes, their thresholds; how far they lie apart says how sure the rule is.
+        threshold_spread_: Their standard deviation.
+
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(600, weights=[0.9], random_state=0)
+    >>> model = MetricDecision(LogisticRegression(), "f1", random_state=0).fit(X, y)
+    >>> bool(0 < model.rule_.threshold < 1), len(model.thresholds_)
+    (True, 5)
+    """
+
+    classes_: NDArray[Any]
+    rule_: DecisionRule
+    fold_rules_: list[DecisionRule]
+
+    def __init__(
+        self,
+        estimator: Any,
+        metric: Metric | Callable[[Confusion], Tensor] | str = "f1",
+        constraints: Sequence[Constraint | str] | Constraint | str = (),
+        *,
+        cv: Any = 5,
+        refit: bool = True,
+        confidence: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.constraints = constraints
+        self.cv = cv
+        self.refit = refit
+        self.confidence = confidence
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> MetricDecision:
+        """Fit the rule on folds, and the classifier on all rows; `fit_params` go to the classifier."""
+        metric = one_number(metrics.get(self.metric))
+        bounds = metrics.constraints(self.constraints)
+        X, y = indexable(X, y)
+        labels = np.asarray(y)
+        check_classification_targets(labels)
+        weight = self._weights(sample_weight, X)
+        if isinstance(self.cv, str):
+            held = [self._prefit(X)]
+        else:
+            held = self._fit_folds(X, labels, weight, fit_params)
+        self._feature_facts()
+        rows = np.concatenate([part.rows for part in held])
+        responses = np.concatenate([part.response for part in held])
+        self.calibration_ = self._calibration(responses, labels[rows], weight, rows, held)
+        p = self._as_probabilities(responses)
+
+        def rule(index: NDArray[Any], p: NDArray[Any]) -> DecisionRule:
+            return fit_rule(
+                p, labels[index], metric, bounds, None if weight is None else weight[index],
+                classes=list(self.classes_), confidence=self.confidence,
+            )  # fmt: skip
+
+        self.rule_ = rule(rows, p)
+        ends = np.cumsum([len(part.rows) for part in held])
+        self.fold_rules_ = [
+            rule(part.rows, p[end - len(part.rows) : end]) for part, end in zip(held, ends, strict=True)
+        ]
+        if len(self.classes_) == 2:
+            self.thresholds_ = np.array([one.threshold for one in self.fold_rules_])
+            self.threshold_spread_ = float(self.thresholds_.std())
+        if not self.rule_.feasible:
+            missed = ", ".join(f"{name} by {by:.4f}" for name, by in self.rule_.missed.items())
+            warnings.warn(f"No rule keeps the constraints on held-out rows; missed: {missed}.", stacklevel=2)
+        return self
+
+    def _weights(self, sample_weight: Any, X: Any) -> NDArray[Any] | None:
+        if sample_weight is None:
+            return None
+        prefit = isinstance(self.cv, str)
+        if not prefit and not has_fit_parameter(self.estimator, "sample_weight"):
+            name = type(self.estimator).__name__
+            raise expected("sample_weight", f"to be None, since {name}.fit takes none", "weights")
+        return np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
+
+    def _prefit(self, X: Any) -> _Held:
+        """All rows as held-out ones of a classifier that is fitted already."""
+        if self.cv != "prefit":
+            raise expected("cv", "to be folds, a share, a splitter or 'prefit'", shown(self.cv))
+        check_is_fitted(self.estimator)
+        self.estimator_, self.classes_ = self.estimator, self.estimator.classes_
+        response, probable = _response(self.estimator, X, self.classes_)
+        return _Held(np.arange(len(response)), response, probable, self.estimator)
+
+    def _fit_folds(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> list[_Held]:
+        """Fit the classifier without each fold in turn, and on all rows in the end."""
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            got = f"1 class: {shown(self.classes_[0])}"
+            raise ValueError(f"Expected `y` with at least two classes, but got {got}.")
+        splits = self._splits(X, y)
+        if not self.refit and len(splits) > 1:
+            raise expected("refit", "to be True with more than one fold", self.refit)
+        held: list[_Held] = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fit_fold)(self.estimator, X, y, weight, rows, other, self.classes_, fit_params)
+            for rows, other in splits
+        )
+        if self.refit:
+            params = fit_params if weight is None else {**fit_params, "sample_weight": weight}
+            self.estimator_ = clone(self.estimator).fit(X, y, **params)
+        else:
+            self.estimator_ = held[0].estimator
+        return held
+
+    def _splits(self, X: Any, y: NDArray[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        splitter: Any
+        if isinstance(self.cv, float):
+            if not 0 < self.cv < 1:
+                raise expected("cv", "in (0, 1) for one split", self.cv)
+            splitter = StratifiedShuffleSplit(1, test_size=self.cv, random_state=self.random_state)
+        elif is_number(self.cv):
+            if self.cv < 2:
+                raise expected("cv", "of at least 2 folds", self.cv)
+            fewest = int(np.unique(y, return_counts=True)[1].min())
+            folds = max(2, min(int(self.cv), fewest))
+            splitter = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
+        elif self.cv is None or hasattr(self.cv, "split") or isinstance(self.cv, Iterable):
+            splitter = check_cv(self.cv, y, classifier=True)
+        else:
+            raise expected("cv", "to be folds, a share, a splitter or 'prefit'", shown(self.cv))
+        with warnings.catch_warnings():
+            # A class too rare for every fold is judged in some folds only.
+            warnings.filterwarnings("ignore", message="The least populated class")
+            return list(splitter.split(X, y))
+
+    def _calibration(
+        self, responses: NDArray[Any], y: NDArray[Any], weight: Any, rows: NDArray[Any], held: list[_Held]
+    ) -> Calibration | None:
+        """How scores become probabilities, where the classifier has scores only."""
+        if held[0].probable:
+            return None
+        part = None if weight is None else weight[rows]
+        method = "platt" if len(self.classes_) == 2 else "temperature"
+        return fit_calibration(responses, np.searchsorted(self.classes_, y), method, part)  # type: ignore[arg-type]
+
+    def _as_probabilities(self, responses: NDArray[Any]) -> NDArray[Any]:
+        return responses if self.calibration_ is None else self.calibration_.predict_proba(responses)
+
+    def _feature_facts(self) -> None:
+        """Take over what the classifier knows of the features, if it does."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+
+    def _probabilities(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self, "rule_")
+        return self._as_probabilities(_response(self.estimator_, X, self.classes_)[0])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row, by the rule."""
+        p = self._probabilities(X)
+        return self.rule_.predict(p)
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """The probabilities that the rule decides by."""
+        return self._probabilities(X)
+
+    @available_if(_has_scores)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """The scores of the classifier."""
+        check_is_fitted(self, "rule_")
+        return self.estimator_.decision_function(X)
+
+
+class _Held:
+    """Rows a classifier was not trained on, and what it says of them."""
+
+    def __init__(self, rows: NDArray[Any], response: NDArray[Any], probable: bool, estimator: Any) -> None:
+        self.rows, self.response, self.probable, self.estimator = rows, response, probable, estimator
+
+
+def _fit_fold(
+    estimator: Any, X: Any, y: NDArray[Any], weight: Any, rows: Any, held: Any, classes: Any,
+    fit_params: dict[str, Any],
+) -> _Held:  # fmt: skip
+    params = fit_params if weight is None else {**fit_params, "sample_weight": weight[rows]}
+    model = clone(estimator).fit(_safe_indexing(X, rows), y[rows], **params)
+    response, probable = _response(model, _safe_indexing(X, held), classes)
+    return _Held(np.asarray(held), response, probable, model)
+
+
+def _response(model: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """Probabilities (n, d), or scores if there are none, in the order of the classes; and which it is.
+
+    A class the model has not seen has probability 0, and a score below all others.
+    """
+    if hasattr(model, "predict_proba"):
+        found, probable, absent = np.asarray(model.predict_proba(X), dtype=np.float64), True, 0.0
+    elif hasattr(model, "decision_function"):
+        found, probable = np.asarray(model.decision_function(X), dtype=np.float64), False
+        absent = float(found.min()) - 1.0
+        if found.ndim == 1:
+            found = np.stack([-found / 2, found / 2], axis=1)
+    else:
+        wanted = "with `predict_proba` or `decision_function`"
+        raise expected("estimator", wanted, type(model).__name__)
+    if found.shape[1] != len(model.classes_):
+        wanted = f"with one column a class, {len(model.classes_)}"
+        raise expected("estimator", wanted, f"{type(model).__name__} with {found.shape[1]}")
+    if np.array_equal(model.classes_, classes):
+        return found, probable
+    table = np.full((len(found), len(classes)), absent)
+    table[:, np.searchsorted(classes, model.classes_)] = found
+    return table, probable
