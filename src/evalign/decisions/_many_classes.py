@@ -79,7 +79,7 @@ def _gradient(goal: Goal, matrix: Floats, pressure: float) -> Floats:
     return weights.numpy()
 
 
-def _drawn(data: Data, goal: Goal, seed: int, kept: int = 8) -> list[Candidate]:
+def _drawn(data: Data, goal: Goal, seed: int, kept: int = 4) -> list[Candidate]:
     """The best of random weights: many where they cost little, on few rows, where a search gets stuck."""
     count = int(min(4096, 2e7 // (len(data.y) * data.d**2)))
     if count < 256:
