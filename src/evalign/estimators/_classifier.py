@@ -250,7 +250,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray((self._logits(X) / self.softmax_temperature_).softmax(-1).numpy())
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """The logits; for two classes that of the second minus that of the first."""
+        """The logits, not what `rule_` makes of them; for two classes the second minus the first."""
         logits = self._logits(X).numpy()
         return np.asarray(logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits)
 
