@@ -74,11 +74,11 @@ class Candidate:
 
 def ascend(start: Candidate, data: Data, goal: Goal, rounds: int = 10) -> Candidate:
     """Set one number of W after the other to its best value, until none helps."""
-    best = start
+    best, moves = start, list(_moves(data.d, lean=goal.confidence is not None))
     state = _State.of(data, best.weights)
     for _ in range(rounds):
         before = best.standing
-        for row, column in _moves(data.d):
+        for row, column in moves:
             change = _best_change(state, row, column, best, data, goal)
             if change is None:
                 continue
@@ -97,13 +97,16 @@ def ascend(start: Candidate, data: Data, goal: Goal, rounds: int = 10) -> Candid
     return best
 
 
-def _moves(d: int) -> Iterator[tuple[int | None, int]]:
-    """The entries to search, (row, column), and whole columns, (None, column)."""
+def _moves(d: int, lean: bool) -> Iterator[tuple[int | None, int]]:
+    """The entries to search, (row, column), and whole columns, (None, column); `lean` ones are fewer.
+
+    A rule that shall keep its constraints on new rows must not be fitted by too many numbers.
+    """
     for column in range(d):
         if d <= MANY:
             yield None, column
         for row in range(d):
-            if row == column or d <= FEW:
+            if row == column or (d <= FEW and not lean):
                 yield row, column
 
 

@@ -49,7 +49,7 @@ def fit_rule(
         sample_weight: Weights of the rows.
         classes: The class of each column, sorted, where `y` misses some.
         confidence: In (0.5, 1): keep the constraints with a margin, so that new rows keep them too with
-            about that probability.
+            about that probability (for more than two classes, where more is fitted, somewhat less).
         random_state: Seed of the search for more than two classes.
 
     >>> p, y = [0.1, 0.3, 0.35, 0.8], ["no", "yes", "no", "yes"]

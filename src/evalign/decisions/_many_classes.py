@@ -82,7 +82,7 @@ def _gradient(goal: Goal, matrix: Floats, pressure: float) -> Floats:
 def _drawn(data: Data, goal: Goal, seed: int, kept: int = 4) -> list[Candidate]:
     """The best of random weights: many where they cost little, on few rows, where a search gets stuck."""
     count = int(min(4096, 2e7 // (len(data.y) * data.d**2)))
-    if count < 256:
+    if count < 256 or goal.confidence is not None:  # random weights that fit by chance keep no promise
         return []
     size = data.d**2
     weights = np.random.default_rng(seed).random((count, data.d, data.d)) ** 2

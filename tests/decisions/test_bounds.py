@@ -1,0 +1,175 @@
+"""Rules under constraints: the best feasible one, the nearest if none is, and margins for new rows."""
+
+import numpy as np
+import pytest
+
+from evalign import metrics
+from evalign.decisions import DecisionRule, fit_rule
+
+BOUNDS = {
+    "precision": ["precision >= 0.7"],
+    "specificity": ["specificity >= 0.8"],
+    "at most": [metrics.cost([[0, 1], [3, 0]]) <= 0.8],
+    "two": ["precision >= 0.6", "specificity >= 0.5"],
+    "against each other": ["recall >= 0.8", "recall <= 0.3"],
+    "out of reach": ["precision >= 0.99", "recall >= 0.9"],
+}
+
+
+def misses(bounds, y, guess, w):
+    found = {}
+    for one in bounds:
+        value = one.metric.score(y, guess, w, labels=[0, 1])
+        found[one.name] = one.bound - value if one.sense == ">=" else value - one.bound
+    return found
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_best_feasible_threshold_or_the_nearest(name):
+    bounds = metrics.constraints(BOUNDS[name])
+    generator = np.random.default_rng(len(name))
+    metric = metrics.f1()
+    for case in range(40):
+        n = int(generator.integers(2, 13))
+        p = generator.choice([0, 0.2, 0.4, 0.6, 0.8, 1.0], n) if case % 2 else generator.random(n)
+        y, w = generator.integers(0, 2, n), generator.integers(1, 4, n) * 0.1
+        rule = fit_rule(p, y, metric, bounds, w, classes=[0, 1])
+        options = []
+        for cut in [*np.unique(p), 2.0]:
+            guess = (p >= cut).astype(int)
+            worst = max(*misses(bounds, y, guess, w).values(), -1.0)
+            options.append((worst, metric.score(y, guess, w, labels=[0, 1])))
+        kept = [value for worst, value in options if worst <= 1e-9]
+        assert rule.feasible == bool(kept)
+        mine = misses(bounds, y, rule.predict(p), w)
+        if kept:
+            assert rule.missed == {}
+            assert rule.value == pytest.approx(max(kept))
+            assert max(mine.values()) <= 1e-9
+        else:
+            least = min(worst for worst, _ in options)
+            assert max(rule.missed.values()) == pytest.approx(least)
+            assert rule.missed == pytest.approx({key: by for key, by in mine.items() if by > 1e-9})
+            # Among those that miss as little, the metric decides.
+            assert rule.value == pytest.approx(
+                max(value for worst, value in options if worst <= least + 1e-9)
+            )
+
+
+def test_a_bound_kept_exactly_up_to_rounding_is_kept():
+    y, p, w = np.array([1] * 9 + [0]), np.full(10, 0.7), np.full(10, 0.1)
+    assert fit_rule(p, y, "recall", "precision >= 0.9", w).feasible
+
+
+def test_missed_bounds_survive_a_round_trip():
+    rule = fit_rule([0.2, 0.7], [1, 0], "f1", "precision >= 0.9", classes=[0, 1])
+    assert rule.missed == pytest.approx({"precision() >= 0.9": 0.4})
+    again = DecisionRule.from_json(rule.to_json())
+    assert again.missed == rule.missed
+    assert not again.feasible
+
+
+def many(generator, n, d=4):
+    y = generator.integers(0, d, n)
+    scores = generator.normal(size=(n, d))
+    scores[np.arange(n), y] += 1.5
+    p = np.exp(1.5 * scores)
+    return p / p.sum(1, keepdims=True), y
+
+
+def test_more_classes_keep_bounds():
+    generator = np.random.default_rng(0)
+    first = metrics.metric(lambda c: c.recall[0], name="recall of the first")
+    for _ in range(3):
+        p, y = many(generator, 200)
+        rule = fit_rule(p, y, "accuracy", first >= 0.95)
+        guess = rule.predict(p)
+        assert rule.feasible
+        assert (guess[y == 0] == 0).mean() >= 0.95
+        # Raising the weight of the first class alone is a rule too: never below it.
+        for weight in np.geomspace(1, 100, 60):
+            other = (p * [weight, 1, 1, 1]).argmax(1)
+            if (other[y == 0] == 0).mean() >= 0.95:
+                assert rule.value >= (other == y).mean() - 0.01
+                break
+
+
+def test_more_classes_say_what_they_miss():
+    p, y = np.full((6, 3), 1 / 3), [0, 0, 1, 1, 2, 2]
+    rule = fit_rule(p, y, "f1", "accuracy >= 0.9")
+    assert rule.missed == pytest.approx({"accuracy() >= 0.9": 0.9 - 1 / 3})
+    assert (rule.predict(p) == y).mean() == pytest.approx(1 / 3)
+
+
+def two(generator, n, share=0.2):
+    y = (generator.random(n) < share).astype(int)
+    scores = 2 * (generator.normal(size=n) + 2 * y) - 2 + np.log(share / (1 - share))
+    return 1 / (1 + np.exp(-scores)), y
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_with_confidence_new_rows_keep_the_bound(confidence):
+    generator = np.random.default_rng(1)
+    new, truth = two(generator, 100_000)
+    kept = {None: 0, confidence: 0}
+    for _ in range(120):
+        p, y = two(generator, 1000)
+        for margin in kept:
+            guess = fit_rule(p, y, "recall", "precision >= 0.8", confidence=margin).predict(new)
+            kept[margin] += truth[guess == 1].mean() >= 0.8
+    # Three standard errors of 120 draws below the confidence.
+    error = 3 * np.sqrt(confidence * (1 - confidence) / 120)
+    assert kept[confidence] / 120 >= confidence - error
+    assert kept[None] / 120 <= 0.65
+
+
+def test_with_confidence_more_classes_keep_a_bound_more_often():
+    generator = np.random.default_rng(2)
+    new, truth = many(generator, 20_000)
+    recall, precision = (
+        metrics.metric(lambda c, name=name: getattr(c, name)[3], name=name + " of the last")
+        for name in ("recall", "precision")
+    )
+    kept = {None: 0, 0.9: 0}
+    for _ in range(8):
+        p, y = many(generator, 300)
+        for margin in kept:
+            guess = fit_rule(p, y, recall, precision >= 0.8, confidence=margin).predict(new)
+            kept[margin] += (truth[guess == 3] == 3).mean() >= 0.8
+    assert kept[0.9] >= kept[None] + 2
+
+
+def test_three_right_out_of_three_are_no_proof():
+    p = np.array([0.9, 0.8, 0.85])
+    plain, sure = (
+        fit_rule(p, [1, 1, 1], "recall", "precision >= 0.9", confidence=c, classes=[0, 1])
+        for c in (None, 0.9)
+    )
+    assert plain.feasible
+    assert list(sure.missed) == ["precision() >= 0.9"]
+    assert sure.missed["precision() >= 0.9"] > 0.1
+    assert fit_rule(
+        np.tile(p, 30), [1] * 90, "recall", "precision >= 0.9", confidence=0.9, classes=[0, 1]
+    ).feasible
+
+
+def test_confidence_counts_rows_not_the_size_of_weights():
+    generator = np.random.default_rng(3)
+    p, y = two(generator, 300)
+    one, thousand = (
+        fit_rule(p, y, "recall", "precision >= 0.8", np.full(300, w), confidence=0.9).threshold
+        for w in (1, 1000)
+    )
+    assert one == thousand
+
+
+def test_a_bound_without_gradient_has_no_margin_but_holds():
+    flat = metrics.metric(lambda c: c.precision.detach()[1], name="flat")
+    p, y = two(np.random.default_rng(4), 300)
+    rule = fit_rule(p, y, "recall", flat >= 0.8, confidence=0.9)
+    assert y[rule.predict(p) == 1].mean() >= 0.8
+
+
+def test_a_bound_that_is_never_a_number_is_refused():
+    with pytest.raises(ValueError, match="Expected `constraints` to be finite"):
+        fit_rule([0.1, 0.8], [0, 1], "f1", metrics.metric(lambda c: 0 * c.tp / 0, name="n") >= 0.5)
