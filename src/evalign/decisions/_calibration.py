@@ -26,8 +26,13 @@ def fit_temperature(logits: Tensor, targets: Tensor, weight: Tensor | None = Non
     References:
         Guo et al. (2017), On calibration of modern neural networks.
     """
+    logits, targets = torch.as_tensor(logits), torch.as_tensor(targets)
     if logits.ndim != 2 or targets.shape != logits.shape[:1] or len(targets) == 0:
         raise expected("logits", "of shape (n, d) with n targets", f"{tuple(logits.shape)}")
+    if not logits.isfinite().all():
+        raise expected("logits", "without NaN or infinity", "some")
+    if targets.min() < 0 or targets.max() >= logits.shape[1]:
+        raise expected("targets", f"in 0 ... {logits.shape[1] - 1}", f"{targets.min()} ... {targets.max()}")
     scores, shares = logits.detach().double(), torch.ones(len(targets)).double()
     if weight is not None:
         shares = weight.detach().double()

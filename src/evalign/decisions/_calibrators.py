@@ -14,7 +14,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from evalign._errors import expected, near, shown
 from evalign.decisions._calibration import fit_temperature
-from evalign.decisions._fit_rule import class_indices, row_weights
+from evalign.decisions._fit_rule import as_targets, class_indices, row_weights
 from evalign.decisions._two_classes import Floats
 
 Method = Literal["temperature", "platt", "isotonic"]
@@ -64,82 +64,111 @@ def fit_calibration(
     if not isinstance(method, str) or method not in CURVES:
         raise expected("method", "to be a known one", shown(method), near(str(method), CURVES))
     table = _scores(scores)
-    classes, indices = class_indices(np.asarray(y), table.shape[1])
+    classes, indices = class_indices(as_targets(y), table.shape[1])
     if len(indices) != len(table):
         raise expected("y", f"with the {len(table)} rows of `scores`", f"{len(indices)}")
     weight = row_weights(sample_weight, len(table))
     return Calibration(method, classes, CURVES[method](table, indices, weight))
 
 
+@dataclass(frozen=True)
+class Temperature:
+    """The softmax of scores divided by a number."""
+
+    temperature: float
+
+    def __call__(self, scores: Floats) -> Floats:
+        """The probabilities of scores (n, d)."""
+        return np.asarray(softmax(scores / self.temperature, axis=1))
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """A logistic curve."""
+
+    slope: float
+    offset: float
+
+    def __call__(self, margin: Floats) -> Floats:
+        """The probability of each margin."""
+        return np.asarray(expit(self.slope * margin + self.offset))
+
+
+@dataclass(frozen=True)
+class OneAgainstTheRest:
+    """One curve a class, scaled to the sum 1; two classes have one curve for their difference."""
+
+    curves: list[Curve]
+
+    def __call__(self, scores: Floats) -> Floats:
+        """The probabilities of scores (n, d)."""
+        if scores.shape[1] == 2:
+            second = self.curves[0](scores[:, 1] - scores[:, 0])
+            return np.stack([1 - second, second], axis=1)
+        p = np.stack([curve(scores[:, j]) for j, curve in enumerate(self.curves)], axis=1)
+        total = p.sum(1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
+
+
 def _temperature(scores: Floats, y: Any, weight: Floats) -> Curve:
-    temperature = fit_temperature(*(torch.from_numpy(side) for side in (scores, y, weight)))
-    return lambda table: np.asarray(softmax(table / temperature, axis=1))
+    return Temperature(fit_temperature(*(torch.from_numpy(side) for side in (scores, y, weight))))
 
 
-def _platt(scores: Floats, y: Any, weight: Floats) -> Curve:
-    def fit(margin: Floats, positive: Any) -> Curve:
-        mass = weight @ positive, weight @ ~positive
-        # Platt's targets: as if one more row of each kind had been seen.
-        goal = np.where(positive, (mass[0] + 1) / (mass[0] + 2), 1 / (mass[1] + 2))
-        scale = max(float(np.abs(margin).max()), 1e-12)
-        x = margin / scale
+def _sigmoid(margin: Floats, positive: Any, weight: Floats) -> Curve:
+    mass = weight @ positive, weight @ ~positive
+    # Platt's targets: as if one more row of each kind had been seen.
+    goal = np.where(positive, (mass[0] + 1) / (mass[0] + 2), 1 / (mass[1] + 2))
+    scale = max(float(np.abs(margin).max()), 1e-12)
+    x = margin / scale
 
-        def entropy(line: Floats) -> tuple[float, Floats]:
-            z = line[0] * x + line[1]
-            gap = weight * (expit(z) - goal)
-            value = weight @ (np.logaddexp(0, z) - goal * z)
-            return float(value) / weight.sum(), np.array([gap @ x, gap.sum()]) / weight.sum()
+    def entropy(line: Floats) -> tuple[float, Floats]:
+        z = line[0] * x + line[1]
+        gap = weight * (expit(z) - goal)
+        value = weight @ (np.logaddexp(0, z) - goal * z)
+        return float(value) / weight.sum(), np.array([gap @ x, gap.sum()]) / weight.sum()
 
-        slope, offset = minimize(entropy, np.array([1.0, 0.0]), jac=True, method="BFGS").x
-        return lambda m: np.asarray(expit(slope * m / scale + offset))
-
-    return _one_against_the_rest(scores, y, fit)
+    slope, offset = minimize(entropy, np.array([1.0, 0.0]), jac=True, method="BFGS").x
+    return Sigmoid(slope / scale, offset)
 
 
-def _isotonic(scores: Floats, y: Any, weight: Floats) -> Curve:
-    def fit(margin: Floats, positive: Any) -> Curve:
-        curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        curve.fit(margin, positive.astype(float), weight)
-        return lambda m: np.asarray(curve.predict(m))
+def _isotonic(margin: Floats, positive: Any, weight: Floats) -> Curve:
+    curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    return curve.fit(margin, positive.astype(float), weight).predict  # type: ignore[no-any-return]
 
-    return _one_against_the_rest(scores, y, fit)
+
+def _one_against_the_rest(
+    fit: Callable[[Floats, Any, Floats], Curve],
+) -> Callable[[Floats, Any, Floats], Curve]:
+    def curves(scores: Floats, y: Any, weight: Floats) -> Curve:
+        if scores.shape[1] == 2:
+            return OneAgainstTheRest([fit(scores[:, 1] - scores[:, 0], y == 1, weight)])
+        return OneAgainstTheRest([fit(scores[:, j], y == j, weight) for j in range(scores.shape[1])])
+
+    return curves
 
 
 CURVES: dict[str, Callable[[Floats, Any, Floats], Curve]] = {
     "temperature": _temperature,
-    "platt": _platt,
-    "isotonic": _isotonic,
+    "platt": _one_against_the_rest(_sigmoid),
+    "isotonic": _one_against_the_rest(_isotonic),
 }
-
-
-def _one_against_the_rest(scores: Floats, y: Any, fit: Callable[[Floats, Any], Curve]) -> Curve:
-    """One curve a class, scaled to the sum 1; two classes need one curve for their difference."""
-    if scores.shape[1] == 2:
-        single = fit(scores[:, 1] - scores[:, 0], y == 1)
-
-        def pair(table: Floats) -> Floats:
-            second = single(table[:, 1] - table[:, 0])
-            return np.stack([1 - second, second], axis=1)
-
-        return pair
-    curves = [fit(scores[:, j], y == j) for j in range(scores.shape[1])]
-
-    def many(table: Floats) -> Floats:
-        p = np.stack([curve(table[:, j]) for j, curve in enumerate(curves)], axis=1)
-        total = p.sum(1, keepdims=True)
-        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
-
-    return many
 
 
 def _scores(scores: Any) -> Floats:
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu().double().numpy()
-    table = np.asarray(scores, dtype=np.float64)
+    try:
+        table = np.asarray(scores)
+        if table.dtype.kind not in "biufO":
+            raise TypeError
+        table = table.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise expected("scores", "to be an array of numbers", type(scores).__name__) from None
     if table.ndim not in (1, 2) or 0 in table.shape:
         raise expected("scores", "of shape (n,) or (n, classes)", f"shape {table.shape}")
     if not np.isfinite(table).all():
-        raise expected("scores", "without NaN or infinity", "some")
+        row = int(np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(1))[0])
+        raise expected("scores", "without NaN or infinity", f"{shown(table[row].tolist())} in row {row}")
     if table.ndim == 1 or table.shape[1] == 1:
         second = table.reshape(-1)
         return np.stack([np.zeros_like(second), second], axis=1)
