@@ -63,17 +63,28 @@ class DecisionRule:
 
     def predict(self, probabilities: Any) -> NDArray[Any]:
         """The class of each row, or 0 and 1 for each label of a row."""
+        margins = self.margins(probabilities)
+        if self.classes is None:
+            return np.asarray(margins >= 0).astype(np.int64)
+        chosen = margins.argmax(1) if margins.ndim == 2 else (margins >= 0).astype(int)
+        return np.asarray(self.classes[chosen])
+
+    def margins(self, probabilities: Any) -> NDArray[np.float64]:
+        """What decides: probabilities minus thresholds, whose sign counts, or p W, whose argmax counts.
+
+        (n,) for two classes, (n, d) for more, (n, L) for many labels a row.
+        """
         p = as_probabilities(probabilities, labels=self.classes is None)
         columns = self.thresholds if self.classes is None else self.classes
         assert columns is not None
         if p.shape[1] != len(columns):
             raise expected("probabilities", f"with {len(columns)} columns", f"{p.shape[1]}")
         if self.classes is None:
-            return np.asarray(p >= columns).astype(np.int64)
+            return np.asarray(p - columns)
         if self.thresholds is not None:
-            return np.asarray(self.classes[(p[:, 1] >= self.thresholds[0]).astype(int)])
+            return np.asarray(p[:, 1] - self.thresholds[0])
         assert self.weights is not None
-        return np.asarray(self.classes[(p @ self.weights).argmax(1)])
+        return np.asarray(p @ self.weights)
 
     def to_json(self) -> str:
         """The rule as text."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
@@ -57,7 +58,7 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         min_child_samples: The fewest rows of a leaf.
         patience: Rounds without improvement before a stage ends.
         temperature: How soft the memberships of the rounds on the metric are, in (0, 0.4].
-        class_weight: `"balanced"`, or a weight for each class label; for training, not for the rule.
+        class_weight: `"balanced"`, or a weight for each class label, which multiplies the rows' weights.
         bags: How many boosters, each with its own fold set aside; `"auto"` is 5 below 50,000 rows, else 1.
         validation_fraction: With one bag, the share of the rows set aside, stratified.
         params: More settings of LightGBM, as a dictionary.
@@ -147,10 +148,10 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight = row_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         plan = self._plan(goal, len(indices), seed)
-        rows = Rows(X, indices.astype(np.int64), weight)
-        parts = self._parts(indices, counts, seed)
         by_class = class_weight_tensor(self.class_weight, self.classes_, counts)
-        stages = train([(rows.take(index).weighed(by_class), rows.take(held)) for index, held in parts], plan)
+        rows = Rows(_readable(X), indices.astype(np.int64), weight).weighed(by_class)
+        parts = self._parts(indices, counts, seed)
+        stages = train([(rows.take(index), rows.take(held)) for index, held in parts], plan)
         if self.verbose:
             sys.stderr.write("\n")
         self._keep(stages, rows, parts, goal)
@@ -250,6 +251,7 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self, "stages_")
         X = validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=False)
+        X = _readable(X)
         return np.asarray(np.mean([one.scores(X) for one in self.stages_], axis=0))
 
     def _probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
@@ -267,8 +269,9 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._probabilities(self._scores(X))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """The scores before calibration and rule: (n,) for two classes, else (n, d)."""
-        return self._scores(X)
+        """What is compared to decide, (n,) for two classes, else (n, d): its sign or argmax predicts."""
+        scores = self._scores(X)
+        return scores if self.rule_ is None else self.rule_.margins(self._probabilities(scores))
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Save the model: trees in LightGBM's text form, the rest in JSON; a killed save loses nothing."""
@@ -280,6 +283,11 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Load a model; nothing in the files is executed."""
         model: MetricBooster = _booster_files.load(cls, folder)
         return model
+
+
+def _readable(X: Any) -> Any:
+    """Sparse features as LightGBM reads them: SciPy's matrices, not its arrays."""
+    return sparse.csr_matrix(X) if sparse.issparse(X) else X
 
 
 def _argmax(scores: NDArray[Any]) -> NDArray[Any]:

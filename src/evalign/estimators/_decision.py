@@ -11,8 +11,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
-from sklearn.utils import _safe_indexing, get_tags, indexable
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 from torch import Tensor
@@ -22,10 +21,6 @@ from evalign._errors import expected, is_number, shown
 from evalign.decisions import Calibration, DecisionRule, fit_calibration, fit_rule
 from evalign.decisions._fit_rule import one_number
 from evalign.metrics import Confusion, Constraint, Metric
-
-
-def _has_scores(model: Any) -> bool:
-    return hasattr(getattr(model, "estimator_", model.estimator), "decision_function")
 
 
 class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -99,9 +94,7 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         """Fit the rule on folds, and the classifier on all rows; `fit_params` go to the classifier."""
         metric = one_number(metrics.get(self.metric))
         bounds = metrics.constraints(self.constraints)
-        X, y = indexable(X, y)
-        labels = np.asarray(y)
-        check_classification_targets(labels)
+        X, labels = indexable(X, _labels(y))
         weight = self._weights(sample_weight, X)
         if isinstance(self.cv, str):
             held = [self._prefit(X)]
@@ -223,11 +216,23 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         """The probabilities that the rule decides by."""
         return self._probabilities(X)
 
-    @available_if(_has_scores)  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Any:
-        """The scores of the classifier."""
-        check_is_fitted(self, "rule_")
-        return self.estimator_.decision_function(X)
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """What the rule compares, (n,) for two classes, else (n, d): its sign or argmax predicts."""
+        p = self._probabilities(X)
+        return self.rule_.margins(p)
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """The labels as one array, checked as scikit-learn does."""
+    if y is None:
+        raise ValueError("MetricDecision requires y to be passed, but the target y is None")
+    labels = column_or_1d(y, warn=True)
+    if len(labels) == 0:
+        raise expected("y", "with at least one row", "none")
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return np.asarray(labels)
 
 
 class _Held:

@@ -1,0 +1,319 @@
+"""`MetricBooster`: what it promises on held rows, its settings, its files, its errors."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.metrics import f1_score, precision_score, recall_score
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from evalign.estimators import MetricBooster
+
+WHY = "The rows set aside depend on the rows, as for every classifier with early stopping."
+FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": WHY for kind in ("dense", "sparse")}
+QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [MetricBooster(n_estimators=20, metric_rounds=5, patience=5, n_jobs=1)],
+    expected_failed_checks=lambda _: FAILURES,
+)
+def test_check(estimator, check):
+    check(estimator)
+
+
+def rare(rows=2000, seed=0, **more):
+    return make_classification(
+        rows, 12, n_informative=5, weights=[0.93], flip_y=0.03, class_sep=0.8, random_state=seed, **more
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = rare()
+    return train_test_split(X, y, test_size=0.4, stratify=y, random_state=0)
+
+
+@pytest.mark.parametrize("bags", [1, 3])
+@pytest.mark.parametrize("metric", ["f1", "mcc", "balanced_accuracy"])
+def test_never_below_the_log_loss_with_a_rule_on_held_rows(data, metric, bags):
+    X, _, y, _ = data
+    plain = MetricBooster(metric, strategy="log_loss", bags=bags, **QUICK).fit(X, y)
+    ours = MetricBooster(metric, bags=bags, **QUICK).fit(X, y)
+    assert ours.validation_score_ >= plain.validation_score_
+    assert plain.n_iter_[0][1] == 0
+
+
+def test_rounds_on_the_metric_are_kept_where_they_help():
+    kept = 0
+    for seed in range(6):
+        X, y = rare(1500, seed)
+        model = MetricBooster("f1", bags=3, **QUICK).fit(X, y)
+        plain = MetricBooster("f1", bags=3, strategy="log_loss", **QUICK).fit(X, y)
+        rounds = [metric for _, metric in model.n_iter_]
+        assert (model.validation_score_ > plain.validation_score_) == any(rounds)
+        kept += any(rounds)
+    assert kept
+
+
+def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):
+    from lightgbm import LGBMClassifier, early_stopping
+
+    from evalign.estimators._preparation import stratified_split
+
+    X, X_test, y, _ = data
+    ours = MetricBooster(strategy="log_loss", rule=False, bags=1, **QUICK).fit(X, y)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    rows, held = stratified_split(y, 0.2, seed)
+    theirs = LGBMClassifier(
+        n_estimators=40, learning_rate=0.05, n_jobs=1, random_state=seed, deterministic=True,
+        force_row_wise=True, verbosity=-1,
+    )  # fmt: skip
+    theirs.fit(
+        X[rows], y[rows], eval_X=(X[held],), eval_y=(y[held],), callbacks=[early_stopping(8, verbose=False)]
+    )
+    np.testing.assert_allclose(
+        ours.predict_proba(X_test), theirs._Booster.predict(X_test)[:, None] * [-1, 1] + [1, 0]
+    )
+    assert ours.rule_ is None
+    assert (ours.predict(X_test) == (ours.predict_proba(X_test)[:, 1] >= 0.5)).all()
+
+
+def test_the_rule_comes_from_rows_no_bag_was_trained_on(data):
+    X, _, y, _ = data
+    model = MetricBooster("f1", bags=4, strategy="log_loss", **QUICK).fit(X, y)
+    assert len(model.stages_) == 4
+    # Every row is held out once: the rule's value is an F1 over all rows, far below that in training.
+    assert model.rule_.value == model.validation_score_
+    assert model.validation_score_ < f1_score(y, model.predict(X)) - 0.05
+
+
+def test_bags_average_their_scores(data):
+    X, X_test, y, _ = data
+    model = MetricBooster("f1", bags=3, rule=False, **QUICK).fit(X, y)
+    mean = np.mean([stage.scores(X_test) for stage in model.stages_], axis=0)
+    np.testing.assert_allclose(model.decision_function(X_test), mean)
+
+
+def test_bags_auto_is_five_for_few_rows_and_fewer_for_rare_classes():
+    X, y = rare(400)
+    assert len(MetricBooster(**QUICK).fit(X, y).stages_) == 5
+    few = np.flatnonzero(y == 1)[:2]
+    rows = np.concatenate([np.flatnonzero(y == 0), few])
+    assert len(MetricBooster(**QUICK).fit(X[rows], y[rows]).stages_) == 2
+
+
+def test_more_classes_labels_sparse_and_missing_values():
+    X, y = make_classification(
+        900, 10, n_informative=6, n_classes=4, weights=[0.6, 0.2, 0.1, 0.1], random_state=0
+    )
+    labels = np.array(["ash", "beech", "oak", "yew"])[y]
+    model = MetricBooster("f1", bags=2, **QUICK).fit(X, labels)
+    assert set(model.predict(X)) <= set(labels)
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
+    assert model.decision_function(X).shape == (900, 4)
+    assert (MetricBooster("f1", bags=2, **QUICK).fit(sparse.csr_matrix(X), labels).predict(X)).shape == (900,)
+    X[::3, 2] = np.nan
+    assert MetricBooster("f1", bags=2, **QUICK).fit(X, labels).validation_score_ > 0.5
+
+
+def test_probabilities_are_calibrated_after_rounds_on_the_metric():
+    import torch
+
+    from evalign.decisions import expected_calibration_error
+
+    X, y = rare(6000)
+    for seed in range(5):
+        model = MetricBooster("recall + precision", bags=1, **{**QUICK, "random_state": seed}).fit(
+            X[:4000], y[:4000]
+        )
+        if model.scaling_ is not None:
+            break
+    assert model.scaling_ is not None
+    truth = torch.from_numpy(y[4000:])
+    raw = model._scores(X[4000:])
+    uncalibrated = 1 / (1 + np.exp(-raw))
+    errors = [
+        expected_calibration_error(torch.from_numpy(p), truth)
+        for p in (model.predict_proba(X[4000:]), np.stack([1 - uncalibrated, uncalibrated], 1))
+    ]
+    assert errors[0] < 0.03
+    assert errors[0] < errors[1]
+
+
+def test_constraints_are_kept_on_held_rows_and_reported_if_not(data):
+    X, _, y, _ = data
+    model = MetricBooster("recall", "precision >= 0.8", bags=3, **QUICK).fit(X, y)
+    assert model.rule_.feasible
+    free = MetricBooster("recall", bags=3, **QUICK).fit(X, y)
+    assert precision_score(y, free.predict(X)) < precision_score(y, model.predict(X))
+    noise = np.random.default_rng(0).normal(size=X.shape)
+    with pytest.warns(UserWarning, match=r"No rule keeps .* precision"):
+        hopeless = MetricBooster("recall", ["precision >= 0.99", "recall >= 0.9"], bags=1, **QUICK).fit(
+            noise, y
+        )
+    assert not hopeless.rule_.feasible
+
+
+def test_class_weight_multiplies_the_weights_of_the_rows(data):
+    X, X_test, y, y_test = data
+    plain = MetricBooster(strategy="log_loss", rule=False, bags=1, **QUICK).fit(X, y)
+    balanced = MetricBooster(strategy="log_loss", rule=False, bags=1, class_weight="balanced", **QUICK).fit(
+        X, y
+    )
+    named = MetricBooster(strategy="log_loss", rule=False, bags=1, class_weight={1: 10.0}, **QUICK).fit(X, y)
+    assert recall_score(y_test, balanced.predict(X_test)) > recall_score(y_test, plain.predict(X_test))
+    assert named.predict_proba(X_test)[:, 1].mean() > plain.predict_proba(X_test)[:, 1].mean()
+    ruled = MetricBooster(bags=1, class_weight={1: 10.0}, **QUICK).fit(X, y)
+    same = MetricBooster(bags=1, **QUICK).fit(X, y, np.where(y == 1, 10.0, 1.0))
+    np.testing.assert_allclose(ruled.decision_function(X_test), same.decision_function(X_test), atol=1e-6)
+
+
+def test_sample_weight_counts(data):
+    X, _, y, _ = data
+    weight = np.where(y == 1, 10.0, 1.0)
+    heavy = MetricBooster("f1", bags=1, **QUICK).fit(X, y, weight)
+    light = MetricBooster("f1", bags=1, **QUICK).fit(X, y)
+    assert heavy.predict(X).sum() > light.predict(X).sum()
+    np.testing.assert_array_equal(
+        heavy.predict(X), MetricBooster("f1", bags=1, **QUICK).fit(X, y, 7 * weight).predict(X)
+    )
+
+
+def test_same_seed_same_model(data):
+    X, X_test, y, _ = data
+    one, two = (MetricBooster("f1", bags=2, **QUICK).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(one.decision_function(X_test), two.decision_function(X_test))
+
+
+def test_params_reach_lightgbm(data):
+    X, _, y, _ = data
+    model = MetricBooster(bags=1, params={"max_depth": 1}, **QUICK).fit(X, y)
+    trees = model.stages_[0].base.dump_model()["tree_info"]
+    assert max(tree["num_leaves"] for tree in trees) == 2
+
+
+def test_grid_search_pipeline_clone_pickle(data):
+    X, X_test, y, _ = data
+    pipeline = make_pipeline(StandardScaler(), MetricBooster(bags=1, **QUICK))
+    grid = GridSearchCV(pipeline, {"metricbooster__num_leaves": [4, 8]}, scoring="f1", cv=2).fit(X, y)
+    assert grid.best_score_ > 0
+    model = MetricBooster("mcc", bags=2, **QUICK).fit(X, y)
+    assert clone(model).get_params() == model.get_params()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_test), model.predict(X_test))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("settings", [{}, {"rule": False}, {"strategy": "log_loss"}, {"bags": 3}])
+def test_save_and_load(tmp_path, classes, settings):
+    X, y = make_classification(
+        600,
+        8,
+        n_informative=5,
+        n_classes=classes,
+        weights=[0.7, 0.3] if classes == 2 else [0.6, 0.3, 0.1],
+        random_state=1,
+    )
+    labels = np.array(["x", "y", "z"])[y]
+    model = MetricBooster("f1", **{"bags": 1, **QUICK, **settings}).fit(X, labels)
+    model.save(tmp_path / "model")
+    other = MetricBooster.load(tmp_path / "model")
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+    assert other.get_params() == model.get_params()
+    assert other.n_iter_ == model.n_iter_
+    assert other.validation_score_ == model.validation_score_
+    other.save(tmp_path / "model")  # over the old one
+    parts = [path for path in (tmp_path / "model").iterdir() if path.suffix == ".txt"]
+    assert len(parts) <= 2 * len(model.stages_)
+    np.testing.assert_array_equal(MetricBooster.load(tmp_path / "model").predict(X), model.predict(X))
+
+
+@pytest.fixture
+def saved(tmp_path, data):
+    X, _, y, _ = data
+    MetricBooster("f1", bags=1, **QUICK).fit(X[:300], y[:300]).save(tmp_path)
+    return tmp_path
+
+
+def break_json(folder, change):
+    file = folder / "model.json"
+    facts = json.loads(file.read_text())
+    change(facts)
+    file.write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.update(kind="MetricClassifier"), "with a MetricBooster"),
+        (lambda f: f.update(format=99), "Upgrade evalign"),
+        (lambda f: f.pop("weights"), "whole model.json"),
+        (lambda f: f.update(weights=[]), "with trees"),
+        (lambda f: f.pop("texts"), "readable model.json"),
+        (lambda f: f["texts"]["0.log_loss"].update(file="../secret.txt"), "its files inside"),
+        (lambda f: f["texts"]["0.log_loss"].update(sha256="0"), "another checksum"),
+        (lambda f: f.update(n_features_in=3), "with trees of 3 features"),
+        (lambda f: f.update(rule="{}"), "decision rule"),
+        (lambda f: f["settings"].update(no_such_setting=1), "whole model.json"),
+    ],
+)
+def test_damaged_files_are_refused(saved, change, message):
+    break_json(saved, change)
+    with pytest.raises(ValueError, match=message):
+        MetricBooster.load(saved)
+
+
+def test_missing_and_foreign_folders_are_refused(tmp_path, saved):
+    with pytest.raises(ValueError, match=r"without model\.json"):
+        MetricBooster.load(tmp_path / "nowhere")
+    for part in saved.glob("*.txt"):
+        part.write_text("tree")
+    with pytest.raises(ValueError, match="another checksum"):
+        MetricBooster.load(saved)
+
+
+def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
+    X, _, y, _ = data
+    model = MetricBooster(lambda c: c.precision + c.recall, bags=1, **QUICK).fit(X[:300], y[:300])
+    with pytest.raises(ValueError, match="written as text"):
+        model.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metric": "f2"}, "`metric` to be a known name"),
+        ({"metric": "auroc"}, "one number"),
+        ({"constraints": "precision > 0.9"}, "`constraint"),
+        ({"strategy": "logloss"}, "Did you mean log_loss"),
+        ({"n_estimators": 0}, "`n_estimators` to be an integer >= 1"),
+        ({"bags": 0}, "`bags` to be an integer >= 1"),
+        ({"bags": "many"}, "`bags` to be an integer >= 1"),
+        ({"bags": 5000}, "the rows of the rarest class"),
+        ({"learning_rate": 0}, r"`learning_rate` in \(0, 10\)"),
+        ({"validation_fraction": 1.0}, r"`validation_fraction` in \(0, 1\)"),
+        ({"temperature": 0.7}, "`temperature` in"),
+        ({"confidence": 0.2}, "`confidence` in"),
+        ({"params": [1]}, "`params` to be a dictionary"),
+        ({"class_weight": "even"}, "`class_weight` to be"),
+        ({"patience": 1.5}, "`patience` to be an integer"),
+    ],
+)
+def test_wrong_settings_are_refused(data, settings, message):
+    X, _, y, _ = data
+    with pytest.raises(ValueError, match=message):
+        MetricBooster(**{**QUICK, **settings}).fit(X, y)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="at least two classes"):
+        MetricBooster(**QUICK).fit(np.zeros((10, 2)), np.zeros(10))

@@ -1,0 +1,209 @@
+"""`MetricDecision`: a rule from held-out probabilities for any classifier."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.metrics import f1_score, precision_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from evalign import metrics
+from evalign.decisions import fit_rule
+from evalign.estimators import MetricDecision
+
+WHY = "Folds depend on the rows, as for scikit-learn's TunedThresholdClassifierCV."
+FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": WHY for kind in ("dense", "sparse")}
+
+
+@parametrize_with_checks(
+    [MetricDecision(LogisticRegression()), MetricDecision(LinearSVC(), cv=3)],
+    expected_failed_checks=lambda _: FAILURES,
+)
+def test_check(estimator, check):
+    check(estimator)
+
+
+def rare(classes=2, rows=900, seed=0):
+    weights = [0.9, 0.1] if classes == 2 else [0.75, 0.15, 0.1]
+    return make_classification(
+        rows, 10, n_informative=4, n_classes=classes, weights=weights, flip_y=0.05, random_state=seed
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_rule_is_that_of_out_of_fold_probabilities(classes):
+    X, y = rare(classes)
+    model = MetricDecision(GaussianNB(), "f1", cv=4, random_state=7).fit(X, y)
+    folds = StratifiedKFold(4, shuffle=True, random_state=7)
+    p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")
+    held = np.concatenate([index for _, index in folds.split(X, y)])
+    wanted = fit_rule(p[held], y[held], "f1")
+    np.testing.assert_allclose(model.rule_.weights, wanted.weights)
+    assert model.rule_.value == wanted.value
+    np.testing.assert_array_equal(model.predict(X), wanted.predict(GaussianNB().fit(X, y).predict_proba(X)))
+    assert len(model.fold_rules_) == 4
+
+
+def test_at_least_as_good_as_scikit_learns_search():
+    X, y = rare()
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    theirs = TunedThresholdClassifierCV(GaussianNB(), scoring="f1", cv=folds, thresholds=200).fit(X, y)
+    ours = MetricDecision(GaussianNB(), "f1", cv=folds).fit(X, y)
+    p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")[:, 1]
+    assert ours.rule_.value >= f1_score(y, p >= theirs.best_threshold_)
+    assert len(ours.thresholds_) == 5
+    assert ours.threshold_spread_ == pytest.approx(np.std([rule.threshold for rule in ours.fold_rules_]))
+
+
+def test_better_than_argmax_where_classes_are_rare():
+    X, y = rare(3, 3000)
+    plain = LogisticRegression().fit(X[:2000], y[:2000])
+    ours = MetricDecision(LogisticRegression(), "f1", random_state=0).fit(X[:2000], y[:2000])
+    score = metrics.f1().score
+    assert score(y[2000:], ours.predict(X[2000:])) > score(y[2000:], plain.predict(X[2000:])) + 0.02
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("estimator", [LinearSVC(), Perceptron()])
+def test_scores_become_probabilities(estimator, classes):
+    X, y = rare(classes)
+    labels = np.array(["a", "b", "c"])[y]
+    model = MetricDecision(estimator, "f1", random_state=0).fit(X, labels)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(1), 1)
+    assert model.calibration_.method == ("platt" if classes == 2 else "temperature")
+    np.testing.assert_array_equal(model.predict(X), model.rule_.predict(p))
+    assert metrics.f1().score(labels, model.predict(X)) > 0.4
+
+
+def test_no_probabilities_and_no_scores_are_refused():
+    class Silent(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    with pytest.raises(
+        ValueError, match="`estimator` with `predict_proba` or `decision_function`, but got Silent"
+    ):
+        MetricDecision(Silent()).fit(*rare())
+
+
+def test_prefit_and_one_split():
+    X, y = rare()
+    fitted = GaussianNB().fit(X[:500], y[:500])
+    model = MetricDecision(fitted, "mcc", cv="prefit").fit(X[500:], y[500:])
+    assert model.estimator_ is fitted
+    assert model.rule_.value == fit_rule(fitted.predict_proba(X[500:]), y[500:], "mcc").value
+    once = MetricDecision(GaussianNB(), cv=0.25, refit=False, random_state=0).fit(X, y)
+    assert once.estimator_.class_count_.sum() == 675
+    again = MetricDecision(GaussianNB(), cv=0.25, random_state=0).fit(X, y)
+    assert again.estimator_.class_count_.sum() == 900
+    assert again.rule_.threshold == once.rule_.threshold
+
+
+def test_a_class_that_is_missing_in_a_fold_has_probability_0_there():
+    X, y = rare(3, 300)
+    rarest = np.flatnonzero(y == 2)
+    rows = np.concatenate([np.flatnonzero(y != 2), rarest[:1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MetricDecision(GaussianNB(), "f1", random_state=0).fit(X[rows], y[rows])
+    assert list(model.classes_) == [0, 1, 2]
+    assert model.predict_proba(X).shape == (300, 3)
+
+
+def test_constraints_are_kept_or_the_miss_is_told():
+    X, y = rare(2, 3000)
+    model = MetricDecision(
+        RandomForestClassifier(30, random_state=0), "recall", "precision >= 0.8", random_state=0
+    )
+    model.fit(X[:2000], y[:2000])
+    assert model.rule_.feasible
+    sure = clone(model).set_params(confidence=0.95).fit(X[:2000], y[:2000])
+    assert sure.rule_.threshold > model.rule_.threshold
+    assert precision_score(y[2000:], sure.predict(X[2000:])) >= 0.8
+    with pytest.warns(UserWarning, match="missed: precision"):
+        MetricDecision(GaussianNB(), "recall", ["precision >= 1", "recall >= 0.99"]).fit(X[:500], y[:500])
+
+
+def test_sample_weight_counts_in_classifier_and_rule():
+    X, y = rare()
+    weight = np.where(y == 1, 20.0, 1.0)
+    model = MetricDecision(GaussianNB(), random_state=0).fit(X, y, sample_weight=weight)
+    assert model.estimator_.class_prior_[1] == pytest.approx(weight[y == 1].sum() / weight.sum())
+    assert model.rule_.value > MetricDecision(GaussianNB(), random_state=0).fit(X, y).rule_.value
+    with pytest.raises(ValueError, match="`sample_weight` to be None, since KNeighborsClassifier"):
+        MetricDecision(KNeighborsClassifier()).fit(X, y, sample_weight=weight)
+
+
+def test_pandas_grid_search_clone_pickle():
+    X, y = rare()
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    labels = pd.Series(np.where(y == 1, "yes", "no"), index=np.arange(len(y))[::-1])
+    model = MetricDecision(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0).fit(
+        frame, labels
+    )
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert set(model.predict(frame)) == {"yes", "no"}
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame), model.predict(frame))
+    grid = GridSearchCV(
+        MetricDecision(LogisticRegression()), {"estimator__C": [0.01, 1.0]}, scoring="f1", cv=3
+    ).fit(X, y)
+    assert grid.best_params_["estimator__C"] in (0.01, 1.0)
+
+
+def test_many_jobs_give_the_same_rule():
+    X, y = rare()
+    one, two = (MetricDecision(GaussianNB(), n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))
+    assert one.rule_.threshold == two.rule_.threshold
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"cv": 1}, "`cv` of at least 2 folds"),
+        ({"cv": 1.5}, r"`cv` in \(0, 1\) for one split"),
+        ({"cv": "fitted"}, "or 'prefit'"),
+        ({"cv": object()}, "or 'prefit'"),
+        ({"refit": False}, "`refit` to be True"),
+        ({"metric": "auroc"}, "one number"),
+        ({"metric": "f11"}, "Did you mean f1"),
+        ({"constraints": "precision = 0.9"}, "`constraint"),
+        ({"confidence": 2}, "`confidence` in"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        MetricDecision(GaussianNB(), **settings).fit(*rare())
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="at least two classes"):
+        MetricDecision(GaussianNB()).fit(np.zeros((10, 2)), np.zeros(10))
+
+
+def test_rows_with_labels_of_other_classes_are_refused_when_prefit():
+    X, y = rare()
+    fitted = GaussianNB().fit(X, y)
+    with pytest.raises(ValueError, match="`y` with labels of `classes` only"):
+        MetricDecision(fitted, cv="prefit").fit(X, y + 1)
