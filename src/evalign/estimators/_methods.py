@@ -26,7 +26,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from evalign import metrics
 from evalign._errors import expected, near, shown
 from evalign.decisions._fit_rule import one_number
+from evalign.estimators._booster import MetricBooster
 from evalign.estimators._classifier import MetricClassifier
+from evalign.estimators._decision import MetricDecision
 from evalign.metrics import Constraint, Metric
 
 #: A method made ready: a seed in, an unfitted classifier out.
@@ -45,22 +47,20 @@ class Method:
 
 
 def _booster(settings: dict[str, Any], metric: Metric, constraints: Constraints, random_state: Any) -> Any:
-    from evalign.estimators._booster import MetricBooster  # needs LightGBM, which is optional
-
     return MetricBooster(metric, constraints, random_state=random_state, **settings)
 
 
 def _forest(metric: Metric, constraints: Constraints, random_state: Any) -> Any:
-    from evalign.estimators._decision import MetricDecision
-
     forest = RandomForestClassifier(100, min_samples_leaf=2, random_state=random_state)
     return MetricDecision(forest, metric, constraints, random_state=random_state)
 
 
 def _network(strategy: str, rule: bool, metric: Metric, constraints: Constraints, random_state: Any) -> Any:
-    # Smaller than the classifier's default, since a comparison trains many.
-    settings: dict[str, Any] = {"rule": rule, "hidden": (128, 64), "random_state": random_state}
-    return MetricClassifier(metric, strategy, constraints=constraints, **settings)
+    # Smaller than by default, since a comparison trains many, and faster: few rows end the default early.
+    small: dict[str, Any] = {"hidden": (128, 64), "lr": 3e-3, "patience": 10 if strategy == "aligned" else 20}
+    return MetricClassifier(
+        metric, strategy, constraints=constraints, rule=rule, random_state=random_state, **small
+    )
 
 
 _PLAIN: dict[str, Any] = {"strategy": "log_loss", "rule": False, "bags": 1}
