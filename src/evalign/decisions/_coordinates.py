@@ -22,7 +22,10 @@ Ints = NDArray[np.int64]
 FEW = 5
 
 #: Above so many classes, matrices are large and few of them are judged for a number.
-MANY = 30
+MANY = 20
+
+#: The steps that are judged then, as shares of the way to where the cost matrix points.
+STEPS = np.array([0.0, 0.05, 0.15, 0.4, 1.0])
 
 #: Rounds end once one improves the metric by less than this share.
 GAIN = 1e-6
@@ -68,33 +71,38 @@ class Candidate:
         """Judge weights; the same rule is given by weights from 0 to 1 with a 0 in each row."""
         shifted = weights - weights.min(1, keepdims=True)
         weights = shifted / max(float(shifted.max()), 1e-300)
-        matrix = data.confusion((data.p @ weights).argmax(1))
+        return cls.by_scores(weights, data.p @ weights, data, goal)
+
+    @classmethod
+    def by_scores(cls, weights: Floats, scores: Floats, data: Data, goal: Goal) -> Candidate:
+        """Judge weights whose scores p W are known."""
+        matrix = data.confusion(scores.argmax(1))
         return cls(weights, matrix, goal.standing(torch.from_numpy(matrix)))
 
 
 def ascend(start: Candidate, data: Data, goal: Goal, rounds: int = 10) -> Candidate:
     """Set one number of W after the other to its best value, until none helps."""
     best, moves = start, list(_moves(data.d, lean=goal.confidence is not None))
-    state = _State.of(data, best.weights)
+    state = _State.of(data.p @ best.weights, best, goal)
     for _ in range(rounds):
         before = best.standing
         for row, column in moves:
             change = _best_change(state, row, column, best, data, goal)
             if change is None:
                 continue
-            weights = best.weights.copy()
+            weights, scores = best.weights.copy(), state.scores.copy()
             weights[slice(None) if row is None else row, column] += change
-            other = Candidate.of(weights, data, goal)
+            scores[:, column] = data.p @ weights[:, column]
+            other = Candidate.by_scores(weights, scores, data, goal)
             # Judged again: a row at its limit may fall on either side.
             if other.standing.above(best.standing):
-                best = other
-                state = _State.of(data, best.weights)
+                best, state = other, _State.of(scores, other, goal)
         if best.standing.feasible and before.feasible:
             if not best.standing.value > before.value + GAIN * abs(before.value):
                 break
         elif not best.standing.above(before):
             break
-    return best
+    return Candidate.of(best.weights, data, goal)
 
 
 def _moves(d: int, lean: bool) -> Iterator[tuple[int | None, int]]:
@@ -103,8 +111,7 @@ def _moves(d: int, lean: bool) -> Iterator[tuple[int | None, int]]:
     A rule that shall keep its constraints on new rows must not be fitted by too many numbers.
     """
     for column in range(d):
-        if d <= MANY:
-            yield None, column
+        yield None, column
         for row in range(d):
             if row == column or (d <= FEW and not lean):
                 yield row, column
@@ -119,18 +126,23 @@ class _State:
     second: Ints
     highest: Floats
     next_best: Floats
+    #: The cost matrix, where it guides the search.
+    worth: Floats | None
 
     @classmethod
-    def of(cls, data: Data, weights: Floats) -> _State:
-        """The state under weights."""
-        scores = data.p @ weights
+    def of(cls, scores: Floats, now: Candidate, goal: Goal) -> _State:
+        """The state at some scores."""
+        worth = None
+        if len(now.matrix) > MANY:
+            gradient = goal.metric.gradient(torch.from_numpy(now.matrix)).numpy().reshape(-1)
+            worth = gradient if goal.metric.higher_is_better else -gradient
         rows = np.arange(len(scores))
         first = scores.argmax(1)
         highest = scores[rows, first]
         others = scores.copy()
         others[rows, first] = -np.inf
         second = others.argmax(1)
-        return cls(scores, first, second, highest, others[rows, second])
+        return cls(scores, first, second, highest, others[rows, second], worth)
 
 
 @dataclass(frozen=True)
@@ -153,7 +165,10 @@ class _Passage:
         lost = counted(step + self.before[part], self.weight[part], count)
         table = (gained - lost).reshape(len(cuts), size)
         table[0] += base
-        return np.cumsum(table, axis=0)
+        table = np.cumsum(table, axis=0)
+        # What rounding leaves of an empty cell is no count: 1e-17 / 1e-17 would pass for perfect precision.
+        table[np.abs(table) < 1e-12 * self.weight.sum()] = 0.0
+        return table
 
 
 def _best_change(
@@ -181,7 +196,7 @@ def _best_change(
     base += counted(gone + rival[passed], weight, size)
     limits, before, after = limits[order], (start + rival)[order], start[order] + column
     way = _Passage(before, after, data.weight[order], int(np.searchsorted(limits, 0.0)), base)
-    rank = _shortlist(way, best, goal) if data.d > MANY else _look(way, data.d, goal)
+    rank = _look(way, data.d, goal) if state.worth is None else _shortlist(way, data.d, goal, state.worth)
     if rank == way.now:
         return None
     width = max(1e-3, float(limits[-1] - limits[0]))
@@ -205,16 +220,12 @@ def _look(way: _Passage, d: int, goal: Goal) -> int:
         low, high, base = int(cuts[left]), int(cuts[right]), table[left]
 
 
-def _shortlist(way: _Passage, best: Candidate, goal: Goal) -> int:
+def _shortlist(way: _Passage, d: int, goal: Goal, worth: Floats) -> int:
     """The best of a few numbers of passed rows: steps towards the one that the cost matrix prefers."""
-    d = len(best.matrix)
-    worth = goal.metric.gradient(torch.from_numpy(best.matrix)).numpy().reshape(-1)
-    worth = worth if goal.metric.higher_is_better else -worth
     gains = np.append(0.0, np.cumsum((worth[way.after] - worth[way.before]) * way.weight))
     top = int(np.nan_to_num(gains, nan=-np.inf).argmax())
-    steps = way.now + (top - way.now) * np.array([0.0, 0.03, 0.1, 0.3, 1.0])
-    cuts = np.unique(np.append(steps, [0, len(way.weight) // 2, len(way.weight)]).astype(np.int64))
+    steps = way.now + (top - way.now) * STEPS
+    cuts = np.unique(steps.astype(np.int64).clip(0, len(way.weight)))
     table = way.matrices(cuts, 0, way.base)
     prefer = torch.from_numpy(np.abs(cuts - way.now).astype(np.float64))
-    at = goal.best(torch.from_numpy(table.reshape(-1, d, d)), prefer)
-    return int(cuts[at])
+    return int(cuts[goal.best(torch.from_numpy(table.reshape(-1, d, d)), prefer)])
