@@ -49,7 +49,7 @@ def test_satisfaction_is_that_of_scikit_learn(strategy, rule):
     assert found["satisfied"] is True
     assert found["slack"] >= 0
     assert model.validation_score_ == pytest.approx(recall_score(valid[1], guess))
-    assert hasattr(model, "rule_") == rule
+    assert (model.rule_ is not None) == rule
 
 
 def test_without_the_constraint_precision_is_below():
@@ -189,7 +189,7 @@ def test_a_fit_without_rule_forgets_the_old_one():
     train, valid = data()
     model = MetricClassifier("f1", rule=True, **{**FAST, "max_epochs": 2}).fit(*train, validation_data=valid)
     model.set_params(rule=False).fit(*train, validation_data=valid)
-    assert not hasattr(model, "rule_")
+    assert model.rule_ is None
     np.testing.assert_array_equal(model.predict(valid[0]), model.predict_proba(valid[0]).argmax(1))
 
 

@@ -28,13 +28,13 @@ from evalign import metrics
 from evalign.decisions import fit_rule
 from evalign.estimators import MetricDecision
 
-WHY = "Folds depend on the rows, as for scikit-learn's TunedThresholdClassifierCV."
-FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": WHY for kind in ("dense", "sparse")}
+WHY = "It wants the class with the largest probability, and the rule for F1 decides otherwise for one row."
 
 
 @parametrize_with_checks(
     [MetricDecision(LogisticRegression()), MetricDecision(LinearSVC(), cv=3)],
-    expected_failed_checks=lambda _: FAILURES,
+    expected_failed_checks=lambda _: {"check_classifiers_train": WHY},
+    xfail_strict=True,
 )
 def test_check(estimator, check):
     check(estimator)
@@ -90,7 +90,8 @@ def test_scores_become_probabilities(estimator, classes):
     np.testing.assert_allclose(p.sum(1), 1)
     assert model.calibration_.method == ("platt" if classes == 2 else "temperature")
     np.testing.assert_array_equal(model.predict(X), model.rule_.predict(p))
-    assert metrics.f1().score(labels, model.predict(X)) > 0.4
+    plain = clone(estimator).fit(X, labels).predict(X)
+    assert metrics.f1().score(labels, model.predict(X)) >= metrics.f1().score(labels, plain) - 0.02
 
 
 def test_no_probabilities_and_no_scores_are_refused():

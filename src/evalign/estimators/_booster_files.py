@@ -38,7 +38,7 @@ def load(cls: Any, folder: str | PathLike[str]) -> Any:
     facts, texts = read_texts(Path(folder), "model")
     check_kind(cls, facts)
     with whole(folder):
-        model = cls(**settings_from(facts["settings"]))
+        model = cls(**settings_from(facts))
         restore_face(model, facts)
         model.stages_ = [_stages(n, weights, texts, model) for n, weights in enumerate(facts["weights"])]
         if not model.stages_:

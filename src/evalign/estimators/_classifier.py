@@ -82,7 +82,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         temperature_: The temperature of the memberships at the end; None without a metric loss.
         validation_score_: The metric on the validation rows, of all bags together.
         satisfaction_: For each constraint, its value and slack there and whether it is satisfied.
-        rule_: With `rule`, the decision rule.
+        rule_: With `rule`, the decision rule, else None.
         calibration_error_: With `calibrate`, the expected calibration error there, before and after.
 
     >>> from sklearn.datasets import make_classification
@@ -97,7 +97,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
-    rule_: DecisionRule
+    rule_: DecisionRule | None
     softmax_temperature_: float
     networks_: list[nn.Module]
     scaler_: Any
@@ -240,18 +240,26 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row: that with the largest probability, or what `rule_` decides."""
-        if hasattr(self, "rule_"):
-            return self.rule_.predict(self.predict_proba(X))
-        labels = self._logits(X).argmax(-1).numpy()
-        return np.asarray(self.classes_[labels])
+        logits = self._logits(X)
+        if self.rule_ is not None:
+            return self.rule_.predict(self._probabilities(logits))
+        return np.asarray(self.classes_[logits.argmax(-1).numpy()])
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """The probability of each class; from a metric loss they lean to 0 and 1, unless calibrated."""
-        return np.asarray((self._logits(X) / self.softmax_temperature_).softmax(-1).numpy())
+        return self._probabilities(self._logits(X))
+
+    def _probabilities(self, logits: Tensor) -> NDArray[Any]:
+        return np.asarray((logits / self.softmax_temperature_).softmax(-1).numpy())
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """The logits, not what `rule_` makes of them; for two classes the second minus the first."""
-        logits = self._logits(X).numpy()
+        """What is compared to decide, (n,) for two classes, else (n, d): its sign or argmax predicts.
+
+        The logits (for two classes the second minus the first), or the margins of `rule_`.
+        """
+        logits = self._logits(X)
+        if self.rule_ is not None:
+            return self.rule_.margins(self._probabilities(logits))
         return np.asarray(logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits)
 
     def save(self, folder: str | PathLike[str]) -> None:

@@ -39,12 +39,14 @@ def settings_of(model: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
     return plain
 
 
-def settings_from(stored: dict[str, Any]) -> dict[str, Any]:
+def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
     """The settings that `settings_of` wrote, for a constructor."""
-    settings = dict(stored)
+    settings = dict(facts["settings"])
+    if facts["format"] == 1:
+        settings["constraints"] = []
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = dict(settings["class_weight"])
-    settings["constraints"] = metrics.constraints(settings.get("constraints", []))
+    settings["constraints"] = metrics.constraints(settings["constraints"])
     return settings
 
 
@@ -75,7 +77,7 @@ def restore_face(model: Any, facts: dict[str, Any]) -> None:
     if facts["feature_names_in"] is not None:
         model.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
     model.validation_score_ = float(facts["validation_score"])
-    text = facts.get("rule")
+    text = None if facts["format"] == 1 else facts["rule"]
     model.rule_ = None if text is None else DecisionRule.from_json(text)
     if model.rule_ is not None and not np.array_equal(model.rule_.classes, model.classes_):
         raise expected("folder", "with a rule for the classes of the model", model.rule_.classes)

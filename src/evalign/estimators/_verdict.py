@@ -66,7 +66,7 @@ def _predicted(
     model: Any, metric: Metric, bounds: Sequence[Constraint], logits: Tensor, rows: Table
 ) -> Tensor:
     """The predicted class indices, by a rule fitted on these rows if the classifier is to have one."""
-    model.__dict__.pop("rule_", None)
+    model.rule_ = None
     if not model.rule:
         return logits.argmax(-1)
     probabilities = (logits.double() / model.softmax_temperature_).softmax(-1).cpu().numpy()
