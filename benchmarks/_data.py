@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
 
 import evalign as ev
 
@@ -26,12 +28,26 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray] | None:
     folder = Path(os.environ.get("EVALIGN_DATA", "../shared/data")) / name.split("-")[0]
     if not folder.exists():
         return None
-    return {
+    loader = {
         "adult": _adult,
         "creditcard": _creditcard,
         "cocktailparty": _cocktailparty,
         "caltech256": _caltech,
-    }[folder.name](folder)
+        "cifar10": _cifar,
+    }[folder.name]
+    x, y = loader(folder)
+    if name.endswith("-pca"):
+        # Without labels and on all rows: components that hold 80 % of the variance, at most 64.
+        x = PCA(0.8, svd_solver="full").fit_transform(x)[:, :64].astype(np.float32)
+    return x, y
+
+
+def some(x: np.ndarray, y: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many rows, with the same shares of all classes; seed 0."""
+    if rows is None or rows >= len(y):
+        return x, y
+    kept, _ = train_test_split(np.arange(len(y)), train_size=rows, stratify=y, random_state=0)
+    return x[np.sort(kept)], y[np.sort(kept)]
 
 
 def _rows(file: Path, skip: str | None = None) -> list[list[str]]:
@@ -77,3 +93,9 @@ def _adult(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def _caltech(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     with np.load(folder / "caltech256_clip_vitb32.npz") as file:
         return file["x"].astype(np.float32), file["y"].astype(np.int64)
+
+
+def _cifar(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(folder / "cifar10_subset_10k_2k.npz") as file:
+        x = np.concatenate([file["x_train"], file["x_test"]]).reshape(-1, 32 * 32 * 3)
+        return x.astype(np.float32) / 255, np.concatenate([file["y_train"], file["y_test"]]).astype(np.int64)

@@ -317,3 +317,12 @@ def test_wrong_settings_are_refused(data, settings, message):
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="at least two classes"):
         MetricBooster(**QUICK).fit(np.zeros((10, 2)), np.zeros(10))
+
+
+def test_without_lightgbm_the_error_says_how_to_get_it(data, monkeypatch):
+    import sys
+
+    X, _, y, _ = data
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(ImportError, match=r"evalign\[boost\]"):
+        MetricBooster(**QUICK).fit(X, y)

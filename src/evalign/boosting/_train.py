@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -78,6 +79,14 @@ class Stages:
         return scores if self.metric is None else scores + self.metric.predict(X, raw_score=True)
 
 
+def lightgbm() -> Any:
+    """The library, or how to get it."""
+    try:
+        return importlib.import_module("lightgbm")
+    except ImportError:
+        raise ImportError("MetricBooster needs LightGBM: pip install 'evalign[boost]'.") from None
+
+
 def probabilities(scores: Floats) -> Floats:
     """The probability of each class, (n, d), of raw scores.
 
@@ -127,8 +136,7 @@ def train(parts: list[tuple[Rows, Rows]], plan: Plan) -> list[Stages]:
 
 
 def _boost_on_log_loss(rows: Rows, held: Rows, plan: Plan) -> Any:
-    import lightgbm as lgb
-
+    lgb = lightgbm()
     fit, valid = (lgb.Dataset(part.X, part.y, weight=part.weight) for part in (rows, held))
     valid.reference = fit
     kind: dict[str, Any] = {"objective": "binary"}
@@ -143,8 +151,7 @@ def _boost_on_log_loss(rows: Rows, held: Rows, plan: Plan) -> Any:
 
 def _boost_on_metric(start: Stages, rows: Rows, held: Rows, plan: Plan) -> Any:
     """The booster of the rounds on the metric up to the best one, or None if none helps."""
-    import lightgbm as lgb
-
+    lgb = lightgbm()
     first = [start.scores(part.X) for part in (rows, held)]
     fit, valid = (
         lgb.Dataset(part.X, part.y, weight=part.weight, init_score=scores)
@@ -173,9 +180,7 @@ def _boost_on_metric(start: Stages, rows: Rows, held: Rows, plan: Plan) -> Any:
 
 def _alone(booster: Any) -> Any:
     """The trees up to the best round, without data and objective: small, and free to be copied."""
-    import lightgbm as lgb
-
-    return lgb.Booster(model_str=booster.model_to_string())
+    return lightgbm().Booster(model_str=booster.model_to_string())
 
 
 def _rank(scores: Floats, held: Rows, plan: Plan) -> float:

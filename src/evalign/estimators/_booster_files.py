@@ -10,7 +10,7 @@ import numpy as np
 
 from evalign._errors import expected
 from evalign._files import read_texts, write_texts
-from evalign.boosting._train import Stages
+from evalign.boosting._train import Stages, lightgbm
 from evalign.decisions._scaling import Scaling
 from evalign.estimators._stored import check_kind, face, restore_face, settings_from, settings_of, whole
 
@@ -50,8 +50,7 @@ def load(cls: Any, folder: str | PathLike[str]) -> Any:
 
 
 def _stages(number: int, weights: Any, texts: dict[str, str], model: Any) -> Stages:
-    import lightgbm as lgb
-
+    lgb = lightgbm()
     base, metric = (
         lgb.Booster(model_str=texts[key]) if key in texts else None
         for key in (f"{number}.log_loss", f"{number}.metric")

@@ -1,0 +1,71 @@
+"""`compare()` on the papers' data: every method of evalign, and `AlignedClassifier`, on the same splits.
+
+Writes one table a dataset and metric to standard output. Every finished trial is kept in a folder of
+JSON lines, so a killed run goes on. `AlignedClassifier` chooses by cross-validation inside each training
+part, which costs as many fits again as it has methods times folds; `--aligned` asks for it.
+
+    EVALIGN_DATA=../shared/data python benchmarks/methods.py [--datasets mammography ...] [--repeats 5]
+"""
+
+import argparse
+import datetime
+import platform
+import time
+from pathlib import Path
+
+import _data
+import numpy as np
+import torch
+
+import evalign as ev
+from evalign.estimators import METHODS
+
+PAIRS = {
+    "mammography": ["f1", "mcc"],
+    "adult": ["f1", "mcc"],
+    "creditcard": ["f1", "mcc"],
+    "cocktailparty": ["f1", "mcc"],
+    "caltech256-pca": ["f1"],
+    "cifar10-pca": ["f1"],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--datasets", nargs="+", default=list(PAIRS), choices=list(PAIRS))
+    parser.add_argument("--metrics", nargs="+", help="default: F1 and MCC for two classes, macro F1 for more")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--aligned", action="store_true", help="AlignedClassifier too, with 3 folds")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--rows", type=int, help="at most so many rows, stratified")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=Path("methods"))
+    options = parser.parse_args()
+    options.results.mkdir(exist_ok=True)
+    torch.set_num_threads(1)
+    print(f"{platform.machine()}, {options.jobs} jobs of 1 thread, seed 0, {datetime.date.today()}")
+    for name in options.datasets:
+        found = _data.load(name)
+        if found is None:
+            print(f"\n{name}: not found; set EVALIGN_DATA")
+            continue
+        x, y = _data.some(*found, options.rows)
+        for metric in options.metrics or PAIRS[name]:
+            methods = {method: method for method in options.methods}
+            if options.aligned:
+                methods["AlignedClassifier"] = ev.AlignedClassifier(metric, methods=options.methods, cv=3)
+            start = time.perf_counter()
+            comparison = ev.compare(
+                x, y, metric, methods, repeats=options.repeats, n_jobs=options.jobs, random_state=0,
+                reference="lightgbm_rule", results=options.results / f"{name}-{metric}-{len(y)}.jsonl",
+            )  # fmt: skip
+            minutes = (time.perf_counter() - start) / 60
+            rows = f"{len(y):,} rows, {x.shape[1]} features, {len(np.unique(y))} classes"
+            print(f"\n## {name}, {metric}: {rows}, {options.repeats} splits, {minutes:.1f} minutes\n")
+            print(comparison.to_markdown(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
