@@ -12,7 +12,8 @@ import evalign as ev
 SOURCE = Path(ev.__file__).parent
 #: A package imports only from packages above it (CONTRIBUTING.md).
 MAP = [
-    "metrics", "softsets", "losses", "training", "decisions", "boosting", "networks", "datasets", "estimators",
+    "metrics", "softsets", "losses", "training", "decisions", "boosting", "networks", "datasets",
+    "estimators",
 ]  # fmt: skip
 
 
