@@ -57,7 +57,9 @@ def test_the_best_feasible_threshold_or_the_nearest(name):
 
 
 def test_a_bound_kept_exactly_up_to_rounding_is_kept():
-    y, p, w = np.array([1] * 9 + [0]), np.full(10, 0.7), np.full(10, 0.1)
+    y, p, w = np.repeat([1, 0], [18, 2]), np.full(20, 0.7), np.full(20, 0.7)
+    right, wrong = np.cumsum(w * y)[-1], np.cumsum(w * (1 - y))[-1]
+    assert right / (right + wrong) < 0.9
     assert fit_rule(p, y, "recall", "precision >= 0.9", w).feasible
 
 

@@ -109,3 +109,15 @@ def test_bounds_over_labels():
             assert rule.value >= 0.9 * max(kept)
         else:
             assert sum(rule.missed.values()) == pytest.approx(min(misses))
+
+
+def test_under_a_bound_never_below_a_feasible_threshold_for_all():
+    generator = np.random.default_rng(5)
+    metric, bound = metrics.recall(), metrics.precision(average="micro")
+    for _ in range(15):
+        p, y = rows(generator, 15, 4)
+        rule = fit_rule(p, y, metric, bound >= 0.7)
+        guesses = [(p >= t).astype(int) for t in cuts(p)]
+        kept = [metric.score(y, guess) for guess in guesses if bound.score(y, guess) >= 0.7]
+        assert rule.feasible or not kept
+        assert rule.value >= max(kept, default=0) - 1e-9
