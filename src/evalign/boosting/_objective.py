@@ -51,7 +51,7 @@ class Objective:
         shares = shares.double() / shares.double().mean()
         measure = self.loss.measure(logits.reshape(-1) if binary else logits, targets, shares)
         cost = self._cost_matrix(measure.confusion, measure.task)
-        (gradient,) = torch.autograd.grad(measure.confusion, logits, cost)
+        (gradient,) = torch.autograd.grad((cost * measure.confusion).sum(), logits)
         self.loss.move_multipliers(measure)
         # What a row can gain or lose by its prediction, on average 1.
         cost = cost.reshape(cost.shape[-2:])

@@ -167,7 +167,9 @@ def _boost_on_metric(start: Stages, rows: Rows, held: Rows, plan: Plan) -> Any:
     if plan.num_classes > 2:
         settings["num_class"] = plan.num_classes
     record: dict[str, Any] = {}
-    calls: list[Any] = [lgb.early_stopping(plan.patience, verbose=False), lgb.record_evaluation(record)]
+    # A hard metric rises in few rounds or not at all: two thirds of the patience are enough for it.
+    patience = max(1, 2 * plan.patience // 3)
+    calls: list[Any] = [lgb.early_stopping(patience, verbose=False), lgb.record_evaluation(record)]
     if plan.report is not None:
         calls.append(_progress(plan.report, "metric"))
     booster = lgb.train(
