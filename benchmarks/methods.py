@@ -54,6 +54,8 @@ def main() -> None:
         x, y = _data.some(*found, options.rows)
         for metric in options.metrics or PAIRS[name]:
             methods = {method: method for method in options.methods}
+            # How much of MetricBooster is its bags, and how much the rounds on the metric?
+            methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
             if options.aligned:
                 methods["AlignedClassifier"] = ev.AlignedClassifier(metric, methods=options.methods, cv=3)
             start = time.perf_counter()

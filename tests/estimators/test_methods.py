@@ -12,7 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evalign as ev
 from evalign.estimators import METHODS, compare
-from evalign.estimators._methods import Problem, makers, settings
+from evalign.estimators._methods import makers
+from evalign.estimators._trials import Problem, settings
 
 X, Y = make_classification(160, 5, weights=[0.7], random_state=0)
 PROBLEM = Problem.checked(X, Y, "f1", "recall >= 0.2")

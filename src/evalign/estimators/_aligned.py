@@ -17,7 +17,8 @@ from torch import Tensor
 
 from evalign._errors import expected, shown
 from evalign.estimators._comparison import Comparison, judge
-from evalign.estimators._methods import METHODS, Methods, Problem, makers
+from evalign.estimators._methods import METHODS, Methods, makers
+from evalign.estimators._trials import Problem
 from evalign.metrics import Confusion, Constraint, Metric
 
 

@@ -22,7 +22,8 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from evalign._errors import expected, is_number, near, shown
-from evalign.estimators._methods import Maker, Methods, Problem, Results, Task, Trial, makers
+from evalign.estimators._methods import Maker, Methods, makers
+from evalign.estimators._trials import Problem, Results, Task, Trial
 from evalign.metrics import Confusion, Constraint, Metric
 
 Splits = Sequence[tuple[NDArray[Any], NDArray[Any]]]
