@@ -75,9 +75,16 @@ def test_the_readme_lists_every_metric_and_every_loss():
 
 
 def test_no_eval_exec_or_pickle_in_the_source():
+    """Only one module may read pickles: with its own unpickler, whose white list has tests of its own."""
+    reader = SOURCE / "datasets" / "_batches.py"
+    unpicklers = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib.numpy_pickle", "shelve"}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("eval", "exec", "compile", "__import__"), path
-            if isinstance(node, ast.Import):
-                assert "pickle" not in {alias.name for alias in node.names}, path
+            if isinstance(node, ast.Import) and path != reader:
+                assert unpicklers.isdisjoint(alias.name for alias in node.names), path
+            if isinstance(node, ast.ImportFrom):
+                assert node.module not in unpicklers, path
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pickle":
+                assert node.attr in ("Unpickler", "UnpicklingError"), path

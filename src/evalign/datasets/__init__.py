@@ -1,5 +1,6 @@
-"""Loaders of data. For now: the mammography data, which comes with the package."""
+"""The papers' data by name, prepared as they do; see `load`. Mammography comes with the package."""
 
-from evalign.datasets._load import Dataset, load
+from evalign.datasets._dataset import Dataset, Split, normalise, standardise
+from evalign.datasets._load import NAMES, load
 
-__all__ = ["Dataset", "load"]
+__all__ = ["NAMES", "Dataset", "Split", "load", "normalise", "standardise"]
