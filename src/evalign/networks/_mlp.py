@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from torch import nn
 
 from evalign._errors import expected, is_number, shown
+from evalign.networks._checks import check_sizes, is_size
 
 
 def mlp(
@@ -22,10 +21,8 @@ def mlp(
     References:
         Li et al. (2025), EAST, appendix E.3.2, for the default layers.
     """
-    for name, value in (("features", features), ("outputs", outputs)):
-        if not _is_size(value):
-            raise expected(name, "to be an integer >= 1", shown(value))
-    if not isinstance(hidden, Iterable) or isinstance(hidden, str) or not all(map(_is_size, hidden)):
+    check_sizes(features=features, outputs=outputs)
+    if not isinstance(hidden, Iterable) or isinstance(hidden, str) or not all(map(is_size, hidden)):
         raise expected("hidden", "to be layer sizes >= 1", shown(hidden))
     if not is_number(dropout) or not 0 <= dropout < 1:
         raise expected("dropout", "in [0, 1)", shown(dropout))
@@ -37,5 +34,17 @@ def mlp(
     return nn.Sequential(*layers, nn.Linear(features, outputs))
 
 
-def _is_size(units: Any) -> bool:
-    return isinstance(units, numbers.Integral) and not isinstance(units, bool) and int(units) >= 1
+def btg_net(features: int) -> nn.Sequential:
+    """The small network for two classes: 32, 16 and 1 units, ReLU, dropout 0.5, one logit a row.
+
+    There is no batch normalisation, and no sigmoid at the end: losses take logits.
+
+    >>> sum(p.numel() for p in btg_net(6).parameters())  # 6 x 32 + 32, 32 x 16 + 16, 16 + 1
+    769
+
+    References:
+        Tsoi et al. (2022), Bridging the gap, supplement 4.2 and github.com/nathantsoi/btg; the sizes again in
+        Tsoi et al., Aligning multiclass neural network classifier criterion with task performance via
+        F-beta score, section on binary data.
+    """
+    return mlp(features, 1, hidden=(32, 16), dropout=0.5)

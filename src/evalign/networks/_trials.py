@@ -1,0 +1,127 @@
+"""Training of stacked trials: a loss a trial, and the best weights of each."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from evalign._errors import expected, shown
+from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss
+from evalign.losses._inputs import as_rows
+from evalign.networks._checks import is_size
+from evalign.networks._stacked import Stacked
+from evalign.softsets import LinearStep
+
+#: Losses whose work depends on the values, which `torch.func.vmap` cannot batch.
+_ONE_BY_ONE = (AdversarialLoss, WMWLoss)
+
+
+def trial_losses(loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, targets: Tensor) -> Tensor:
+    """The loss of each trial, (K,), from stacked logits (K, N, ...); backpropagate through their sum.
+
+    `targets` are (N,) for all trials, or (K, N, ...) for each its own. Any loss will do that is a function
+    of its arguments; one with a state, such as the memory of `MetricLoss`, is refused.
+
+    >>> from evalign.losses import MetricLoss
+    >>> logits = torch.tensor([[2.0, -1.0, 0.5], [-2.0, 1.0, 0.5]])
+    >>> trial_losses(MetricLoss("f1"), logits, torch.tensor([1, 0, 1]))
+    tensor([0.1778, 0.5782])
+    """
+    trials, shape = logits.shape[0], tuple(targets.shape)
+    if shape[:2] != tuple(logits.shape[:2]) and shape != tuple(logits.shape[1:2]):
+        wanted = f"of shape ({logits.shape[1]},) or ({trials}, {logits.shape[1]}, ...)"
+        raise expected("targets", wanted, f"shape {shape}")
+    if targets.ndim == 1:
+        targets = targets.expand(trials, -1)
+    if isinstance(loss, MetricLoss):
+        if loss.memory or loss.constraints:
+            raise expected("loss", "without memory and constraints, which each trial has its own of", loss)
+        together = _soft_sets(loss, logits, targets)
+        if together is not None:
+            return together
+    if isinstance(loss, _ONE_BY_ONE):
+        return torch.stack([loss(*pair) for pair in zip(logits, targets, strict=True)])
+    # A copy, since a loss may keep what it saw last, and nothing batched may leave vmap that way.
+    losses: Tensor = torch.func.vmap(copy.copy(loss))(logits, targets)
+    return losses
+
+
+def _soft_sets(loss: MetricLoss, logits: Tensor, targets: Tensor) -> Tensor | None:
+    """The binary metric loss of all trials at once, faster than vmap; None if it is not of that kind.
+
+    The trials stand where else labels stand. The sum over rows is one product for all thresholds.
+    """
+    if targets.ndim != 2 or logits.shape not in (targets.shape, (*targets.shape, 1)) or loss.anchor:
+        return None
+    if loss.task not in ("auto", "binary") or loss.class_weight is not None:
+        return None
+    columns = logits.reshape(targets.shape).mT
+    rows = as_rows(columns, targets.mT, task="multilabel", ignore_index=loss.ignore_index)
+    if rows.weight is not None:
+        return None
+    margin, actual = rows.logits.mT, rows.targets.mT
+    step = loss.step or LinearStep(temperature=loss.temperature)
+    levels = margin.new_tensor([0.5]) if loss._levels is None else loss._levels.to(margin.dtype)
+    inside = step(margin.sigmoid().unsqueeze(1), levels.unsqueeze(-1))
+    actual = torch.stack([1 - actual, actual], -1) / actual.shape[1]
+    found = inside @ actual + 0 * margin.detach().sum(-1)[:, None, None]  # NaN if a logit is not finite
+    matrix = torch.stack([actual.sum(1, keepdim=True) - found, found], -1)
+    values = loss.metric.over_labels(matrix.unsqueeze(2), keep_absent=False)
+    values = values.reshape(len(matrix), -1).mean(-1)
+    return 1 - values if loss.metric.higher_is_better else values
+
+
+class BestTrials:
+    """Early stopping trial by trial: the best weights of each, and which of them still improve.
+
+    A trial that has not improved for `patience` epochs is finished. It goes on in the stack, since leaving
+    would not save time, but its best weights stay as they are: as if it had been trained alone.
+
+    >>> from evalign.networks import mlp, stacked
+    >>> network = stacked([mlp(2, 1, ()), mlp(2, 1, ())])
+    >>> best = BestTrials(network, patience=1)
+    >>> for losses in ([0.5, 0.5], [0.4, 0.6], [0.3, 0.1]):
+    ...     best.step(torch.tensor(losses))
+    >>> best.losses, best.epochs, best.running
+    (tensor([0.3000, 0.5000]), tensor([2, 0]), tensor([ True, False]))
+    >>> best.restore()
+    """
+
+    def __init__(self, network: Stacked, patience: int) -> None:
+        if not is_size(patience):
+            raise expected("patience", "to be an integer >= 1", shown(patience))
+        self.network, self.patience = network, int(patience)
+        self.epoch = -1
+        self.losses = torch.full((network.trials,), torch.inf)
+        self.epochs = torch.full((network.trials,), -1)
+        self.running = torch.ones(network.trials, dtype=torch.bool)
+        self._best = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+
+    @property
+    def done(self) -> bool:
+        """Whether every trial is finished."""
+        return not self.running.any()
+
+    @torch.no_grad()
+    def step(self, losses: Tensor) -> None:
+        """Take the validation losses (K,) of an epoch; a NaN is no improvement."""
+        if losses.shape != self.losses.shape:
+            raise expected("losses", f"of shape {tuple(self.losses.shape)}", f"shape {tuple(losses.shape)}")
+        losses = losses.detach().to(self.losses.device, torch.promote_types(losses.dtype, self.losses.dtype))
+        self.epoch += 1
+        better = self.running & (losses < self.losses)
+        self.losses = torch.where(better, losses, self.losses)
+        self.epochs = self.epochs.masked_fill(better, self.epoch)
+        for name, weight in self.network.named_parameters():
+            chosen = better.to(weight.device).view(-1, *[1] * (weight.ndim - 1))
+            self._best[name] = torch.where(chosen, weight, self._best[name])
+        self.running = self.running & (self.epoch - self.epochs < self.patience)
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put the best weights of each trial into the network; those it began with where none was good."""
+        for name, weight in self.network.named_parameters():
+            weight.copy_(self._best[name])
