@@ -37,19 +37,22 @@ class _Array:
         self.state = state
 
     def array(self) -> NDArray[np.uint8]:
-        _, shape, kind, by_column, raw = self.state
-        if not isinstance(kind, _Kind):
-            raise pickle.UnpicklingError("an array of unknown kind")
+        _, shape, _, by_column, raw = self.state
         flat: NDArray[np.uint8] = np.frombuffer(raw, dtype=np.uint8)
         pixels: NDArray[np.uint8] = flat.reshape(shape, order="F" if by_column else "C")
         return pixels
 
 
-def _encode(text: str, encoding: str) -> bytes:
+class _Bytes:
     """Stands for `codecs.encode`, by which newer Pythons write bytes in the old format."""
-    if not isinstance(text, str) or encoding != "latin1":
-        raise pickle.UnpicklingError(f"text encoded as {encoding!r}")
-    return text.encode("latin1")
+
+    def __new__(cls, text: Any, encoding: Any) -> Any:
+        if not isinstance(text, str) or encoding != "latin1":
+            raise pickle.UnpicklingError(f"text encoded as {encoding!r}")
+        return text.encode("latin1")
+
+    def __setstate__(self, state: Any) -> None:
+        """Without this, a file could set attributes of the class."""
 
 
 _KNOWN: dict[tuple[str, str], Any] = {
@@ -57,12 +60,16 @@ _KNOWN: dict[tuple[str, str], Any] = {
     ("numpy._core.multiarray", "_reconstruct"): _Array,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Kind,
-    ("_codecs", "encode"): _encode,
+    ("_codecs", "encode"): _Bytes,
 }
 
 
-class _Restricted(pickle.Unpickler):
-    """Knows the names above and refuses all others."""
+class _Restricted(pickle._Unpickler):
+    """Knows the names above and refuses all others.
+
+    The unpickler written in Python keeps its memo in a dictionary; the one in C reserves as much memory as
+    a broken file asks for.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         try:
@@ -88,7 +95,7 @@ def batch(raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         raise ValueError("no array `data` and list `labels`")
     try:
         pixels = data.array()
-    except (TypeError, ValueError, pickle.UnpicklingError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(f"a broken array ({error})") from None
     if pixels.ndim != 2 or pixels.shape[1] != 3072:
         raise ValueError(f"pixels of shape {pixels.shape}")

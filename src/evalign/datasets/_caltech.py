@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import tarfile
@@ -92,13 +93,18 @@ def _zip(file: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
 
 def _tar(file: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     try:
-        with tarfile.open(file, "r:*") as archive:
+        opener = gzip.open if file.suffix == ".gz" else open
+        with opener(file, "rb") as raw, tarfile.open(fileobj=raw, mode="r:") as archive:
             for member in archive:
                 path = PurePosixPath(member.name)
                 stream = archive.extractfile(member) if member.isfile() and _class_of(path) else None
                 if stream is not None:
                     _check_size(file, member.name, member.size)
                     yield path, stream.read()
+            # A tar file ends with empty blocks; tarfile does not mind if it just stops.
+            raw.seek(archive.offset)
+            if raw.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                raise tarfile.ReadError("it stops before its end")
     except tarfile.TarError as error:
         raise refused(file, "to be a whole tar archive", f"a broken one ({error})") from None
 

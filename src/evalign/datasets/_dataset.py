@@ -131,6 +131,8 @@ def normalise(
         raise expected("images", "to be uint8 of shape (rows, height, width, channels)", form)
     if channels not in (None, images.shape[-1]) and images.shape[-1] != 1:
         raise expected("channels", f"to be {images.shape[-1]}, as the images have", shown(channels))
+    if channels is not None and channels < 1:
+        raise expected("channels", "to be at least 1", shown(channels))
     x = np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32)
     x /= 255
     if train is None:

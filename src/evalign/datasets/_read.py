@@ -90,7 +90,7 @@ def arrays(file: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """The named arrays of an .npz file, without ever unpickling."""
     with readable(file):
         try:
-            with np.load(file, allow_pickle=False) as packed:
+            with file.open("rb") as raw, np.load(raw, allow_pickle=False) as packed:
                 missing = [name for name in names if name not in packed.files]
                 if missing:
                     raise refused(file, f"with the arrays {', '.join(names)}", f"no {', '.join(missing)}")
