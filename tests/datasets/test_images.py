@@ -69,6 +69,7 @@ def check_cifar(data):
     images = np.concatenate([CIFAR[name] for name in BATCHES])
     assert data.X.shape == (24, 32, 32, 3)
     assert data.X.dtype == np.uint8
+    assert data.X.flags.c_contiguous
     np.testing.assert_array_equal(data.X[:, 5, 7, 2], images[:, 2, 5, 7])
     assert data.y.tolist() == [label for name in BATCHES for label in CLASSES[name]]
     assert data.official_test.tolist() == [20, 21, 22, 23]

@@ -119,7 +119,8 @@ def _cifar_batch(file: Path, raw: bytes) -> tuple[NDArray[Any], NDArray[Any]]:
         raise refused(file, "to be a batch of CIFAR-10", error) from None
     if len(y) != ROWS["cifar10 batch"]:
         raise refused(file, f"to have {ROWS['cifar10 batch']:,} images", f"{len(y):,}")
-    return pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels(file, y, len(CIFAR10))
+    images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(images), labels(file, y, len(CIFAR10))
 
 
 def _idx(file: Path, dimensions: int) -> NDArray[np.uint8]:
