@@ -87,6 +87,7 @@ class Scripted(Fit):
 
     def _judge(self, phase):
         value, miss = self.script[self.at]
+        self.predicted, self.num_classes = torch.zeros(4, dtype=torch.long), 2
         return {"valid_loss": 1.0 / (1 + self.at), "valid_metric": value, "valid_miss": miss}
 
 

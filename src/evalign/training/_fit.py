@@ -6,7 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from evalign.losses import MetricLoss
 from evalign.metrics import Constraint, Metric
+from evalign.metrics._paired import paired_error
 from evalign.softsets import hard_confusion
 from evalign.training._anneal import Anneal
 from evalign.training._checkpoint import Checkpoint, load_optimizer, module_tensors, optimizer_tensors, part
+from evalign.training._progress import Best, Progress
 
 
 @dataclass(frozen=True)
@@ -61,39 +63,12 @@ class Phase:
     decay: float = 0.8
 
 
-@dataclass
-class Best:
-    """The best weights so far, and what they scored."""
-
-    #: Minus the miss of the constraints (0 where they are kept), then the metric or minus the loss.
-    score: tuple[float, float] = (-math.inf, -math.inf)
-    weights: dict[str, Tensor] = field(default_factory=dict)
-
-    def offer(self, score: tuple[float, float], model: nn.Module) -> bool:
-        """Take the model's weights if they are better."""
-        if not score > self.score:
-            return False
-        self.score, self.weights = score, copy.deepcopy(model.state_dict())
-        return True
-
-
-@dataclass
-class Progress:
-    """Where a run stands."""
-
-    phase: int = 0
-    epoch: int = 0
-    stalled: int = 0
-    lowest: float = math.inf
-    finished: bool = False
-    best: Best = field(default_factory=Best)
-
-
 class Fit:
     """Train a model phase by phase; `history` has a row for every epoch.
 
-    Each phase starts from the best weights of the one before. With `by_metric` those weights are the
-    first candidate, so that a phase never ends worse on the hard validation metric than it began; with
+    Each phase starts from the best weights of the one before. With `by_metric` those weights are kept
+    unless others have a better hard validation metric, by more than one standard error of the paired
+    difference: few rows of a class make any weights the best once in a hundred epochs. With
     constraints, weights that keep them come first, and if none do, those that miss them least.
     With a `checkpoint` the state is stored after every epoch, and a run that was killed goes on there.
 
@@ -143,6 +118,7 @@ class Fit:
             at.best.weights = copy.deepcopy(self.model.state_dict())
             if phase.by_metric:
                 at.best.score = self._score(self._judge(phase), phase)
+                at.first = Best(at.best.score, {"predicted": self.predicted})
         while not at.finished:
             self._step(phase, optimizer, anneal, at)
             if self.checkpoint is not None:
@@ -163,7 +139,9 @@ class Fit:
             self._give_up(phase, at)
             at.finished = True
             return
-        better = at.best.offer(self._score(row, phase), self.model) and bool(self.constraints)
+        score = self._score(row, phase)
+        sure = not phase.by_metric or self._surely_above(score, at.first)
+        better = sure and at.best.offer(score, self.model) and bool(self.constraints)
         at.stalled = 0 if better or row["valid_loss"] < at.lowest else at.stalled + 1
         at.lowest = min(at.lowest, row["valid_loss"])
         at.epoch += 1
@@ -180,7 +158,7 @@ class Fit:
         """All that the next epoch depends on."""
         progress = {key: getattr(at, key) for key in ("phase", "epoch", "stalled", "lowest", "finished")}
         facts = {
-            "progress": {**progress, "best": list(at.best.score)},
+            "progress": {**progress, "best": list(at.best.score), "first": list(at.first.score)},
             "history": self.history,
             "anneal": None if anneal is None else anneal.state_dict(),
         }
@@ -188,6 +166,7 @@ class Fit:
             **module_tensors(self.model, "model"),
             **module_tensors(phase.loss, "loss"),
             **{f"best.{name}": value for name, value in at.best.weights.items()},
+            **{f"first.{name}": value for name, value in at.first.weights.items()},
             **optimizer_tensors(optimizer),
             "random.order": self.generator.get_state(),
             "random.torch": torch.get_rng_state(),
@@ -211,9 +190,8 @@ class Fit:
         if anneal is not None:
             anneal.load_state_dict(facts["anneal"])
         progress = dict(facts["progress"])
-        miss, value = progress.pop("best")
-        best = Best((miss, value), part(tensors, "best"))
-        return Progress(**progress, best=best)
+        best, first = (Best(tuple(progress.pop(key)), part(tensors, key)) for key in ("best", "first"))
+        return Progress(**progress, best=best, first=first)
 
     def _score(self, row: dict[str, Any], phase: Phase) -> tuple[float, float]:
         """What the best weights have most of."""
@@ -221,6 +199,15 @@ class Fit:
             return 0.0, -float(row["valid_loss"])
         value = float(row["valid_metric"]) * (1 if self.metric.higher_is_better else -1)
         return -row.get("valid_miss", 0.0), value
+
+    def _surely_above(self, score: tuple[float, float], first: Best) -> bool:
+        """Whether the last weights judged are better than the first by more than chance."""
+        if score[0] > first.score[0]:  # nearer to the constraints
+            return True
+        old, new = first.weights["predicted"], self.predicted
+        both = [hard_matrix(side, self.valid, self.num_classes) for side in (old, new)]
+        error = paired_error(self.metric, (both[0] + both[1]) / 2, self.valid.y, new, old, self.valid.weight)
+        return score[1] - first.score[1] > error * (1 + 1e-9)
 
     def _epoch(self, phase: Phase, optimizer: torch.optim.Optimizer) -> float:
         self.model.train()
@@ -251,7 +238,8 @@ class Fit:
         phase.loss.eval()
         logits = predict_logits(self.model, self.valid.x)
         loss = _loss(phase.loss, logits, self.valid.y, self.valid.weight)
-        matrix = hard_matrix(logits.argmax(-1), self.valid, logits.shape[1])
+        self.predicted, self.num_classes = logits.argmax(-1), logits.shape[1]
+        matrix = hard_matrix(self.predicted, self.valid, self.num_classes)
         judged = {"valid_loss": float(loss), "valid_metric": float(self.metric(matrix))}
         if self.constraints:
             judged["valid_miss"] = max(0.0, *(-float(bound.slack(matrix)) for bound in self.constraints))

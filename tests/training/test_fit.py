@@ -1,0 +1,45 @@
+"""The training loop: which weights a phase keeps."""
+
+import pytest
+import torch
+from torch import nn
+
+from evalign import metrics
+from evalign.training._fit import Fit, Phase, Table
+
+
+class Judged(Fit):
+    """Epoch k sets the weight to k; the classes it predicts are written in advance."""
+
+    def __init__(self, script, **options):
+        self.script, self.at = script, 0
+        model, y = nn.Linear(1, 2), torch.tensor([0] * 50 + [1] * 50)
+        table = Table(torch.zeros(100, 1), y)
+        super().__init__(model, table, table, metrics.accuracy(), batch_size=100, seed=0, **options)
+
+    def _epoch(self, phase, optimizer):
+        self.at += 1
+        nn.init.constant_(self.model.weight, self.at)
+        return 0.0
+
+    def _judge(self, phase):
+        wrong = self.script[self.at]
+        self.predicted, self.num_classes = self.valid.y.clone(), 2
+        self.predicted[list(wrong)] = 1 - self.predicted[list(wrong)]
+        return {"valid_loss": 1.0, "valid_metric": 1 - len(wrong) / 100}
+
+
+@pytest.mark.parametrize(
+    ("script", "kept"),
+    [
+        ([range(20), range(19), range(20)], 0),  # one row better: 1 standard error, no more
+        ([range(20), range(18), range(20)], 1),  # two of two changed rows: 1.4 standard errors
+        ([range(20), range(18), range(10)], 2),  # the better of the two
+        ([range(20), range(14, 30), range(20)], 0),  # 14 put right, 10 spoilt: 0.8 standard errors
+    ],
+)
+def test_a_metric_phase_keeps_its_start_unless_others_are_better_by_more_than_chance(script, kept):
+    fit = Judged(script)
+    nn.init.constant_(fit.model.weight, 0)
+    fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=2, patience=9, by_metric=True)])
+    assert fit.model.weight.flatten().tolist() == [kept, kept]
