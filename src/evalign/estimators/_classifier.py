@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -235,7 +236,10 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "networks_")
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         table = features(X, self.scaler_, self.device)
-        logits = [predict_logits(network, table).double().cpu() for network in self.networks_]
+        # In double precision, so that a row's result does not depend on the rows beside it.
+        own = self.network is None
+        networks = [copy.deepcopy(one).double() if own else one for one in self.networks_]
+        logits = [predict_logits(network, table).double().cpu() for network in networks]
         return torch.stack(logits).mean(0)
 
     def predict(self, X: Any) -> NDArray[Any]:

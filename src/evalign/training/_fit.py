@@ -270,11 +270,11 @@ def _loss(loss: nn.Module, logits: Tensor, y: Tensor, weight: Tensor | None) -> 
 
 @torch.no_grad()
 def predict_logits(model: nn.Module, x: Any, rows: int = 16384) -> Tensor:
-    """The logits of all rows, a block at a time, in evaluation mode."""
+    """The logits of all rows, a block at a time, in evaluation mode and in the model's precision."""
     model.eval()
-    device = next(model.parameters()).device
-    blocks = torch.split(torch.arange(x.shape[0], device=device), rows)
-    return torch.cat([model(take(x, block)) for block in blocks])
+    weights = next(model.parameters())
+    blocks = torch.split(torch.arange(x.shape[0], device=weights.device), rows)
+    return torch.cat([model(take(x, block).to(weights.dtype)) for block in blocks])
 
 
 def hard_matrix(predicted: Tensor, table: Table, num_classes: int) -> Tensor:
