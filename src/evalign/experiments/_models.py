@@ -1,0 +1,135 @@
+"""Losses and networks of the tables by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from evalign import networks
+from evalign._errors import expected, near, shown
+from evalign.experiments._data import Parts, class_index
+from evalign.experiments._table import Row
+from evalign.losses import AdversarialLoss, DiceLoss, MetricLoss, WMWLoss
+from evalign.softsets import LinearStep, SigmoidStep
+
+#: The adversarial loss solves a problem that grows with the cube of the batch.
+ADVERSARIAL_BATCH = 20
+
+#: Images judged at a time: the first layers of a network are far larger than its input.
+IMAGES = 256
+
+
+def loss_of(row: Row, parts: Parts) -> nn.Module:
+    """The loss of a row."""
+    settings = dict(row.settings)
+    if row.method == "metric":
+        step = {"linear": LinearStep(0.2), "sigmoid": SigmoidStep(10), None: None}[settings.get("step")]
+        task, levels = settings.get("task", "auto"), settings.get("thresholds")
+        return MetricLoss(metric_of(row, parts), task=task, step=step, thresholds=levels)
+    if row.method == "ce":
+        return nn.CrossEntropyLoss()
+    if row.method == "dice":
+        return DiceLoss(task="binary" if len(parts.class_names) == 2 else "multiclass")
+    if row.method == "wmw":
+        return WMWLoss()
+    if row.method == "adversarial":
+        return InBlocks(AdversarialLoss(settings["metric"]), ADVERSARIAL_BATCH)
+    known = ("metric", "ce", "dice", "wmw", "adversarial")
+    raise expected("method", "to be a known loss", shown(row.method), near(row.method, known))
+
+
+def metric_of(row: Row, parts: Parts, default: str = "") -> str:
+    """The metric of a row as text; `betas` gives the classes whose F-beta has another beta than 1."""
+    betas: Mapping[str, float] = row.settings.get("betas", {})
+    if not betas:
+        return str(row.settings.get("metric", default))
+    values = [1.0] * len(parts.class_names)
+    for word, beta in betas.items():
+        values[class_index(parts.class_names, word)] = beta
+    return f"fbeta(beta={values})"
+
+
+def network_of(name: str, parts: Parts, setting: Mapping[str, Any]) -> nn.Module:
+    """A new network by name, with logits (rows, classes, ...)."""
+    x, classes = parts.train.x, len(parts.class_names)
+    dropout = setting.get("dropout", 0.0)
+    if name == "btg_net":
+        return TwoLogits(networks.btg_net(x.shape[-1]))
+    if name == "mlp":
+        return networks.mlp(x.shape[-1], classes, dropout=dropout)
+    if name == "graph_network":
+        return Pairs(networks.graph_network(x.shape[-1]))
+    made = {"darknet19": networks.darknet19, "darknet_tiny": networks.darknet_tiny}
+    if name not in made:
+        known = ("btg_net", "graph_network", "mlp", *made)
+        raise expected("network", "to be a known one", shown(name), near(name, known))
+    return FewAtATime(made[name](classes, channels=x.shape[1]))
+
+
+class TwoLogits(nn.Module):
+    """A network of one logit as one of two classes: 0 and that logit, whose softmax is its sigmoid."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Logits (n, 2)."""
+        logit = self.network(rows)
+        return torch.cat([torch.zeros_like(logit), logit], -1)
+
+
+class Pairs(nn.Module):
+    """Affinities of people as two logits for each pair once: (frames, 2, pairs)."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, people: Tensor) -> Tensor:
+        """Logits (frames, 2, pairs)."""
+        affinities = self.network(people)
+        first, second = torch.triu_indices(people.shape[1], people.shape[1], 1)
+        logit = affinities[:, first, second]
+        return torch.stack([torch.zeros_like(logit), logit], 1)
+
+
+class FewAtATime(nn.Module):
+    """A network that judges many images a block at a time, to spare memory."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (n, d)."""
+        if self.training or len(images) <= IMAGES:
+            logits: Tensor = self.network(images)
+            return logits
+        return torch.cat([self.network(block) for block in torch.split(images, IMAGES)])
+
+
+class InBlocks(nn.Module):
+    """A loss that is too dear for many rows: judged as the mean over blocks of rows."""
+
+    def __init__(self, loss: nn.Module, rows: int) -> None:
+        super().__init__()
+        self.loss, self.rows = loss, rows
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of all rows."""
+        blocks = zip(torch.split(logits, self.rows), torch.split(targets, self.rows), strict=True)
+        values = [self.loss(*block) * len(block[1]) for block in blocks]
+        return torch.stack(values).sum() / len(targets)
+
+
+class OneLogitEntropy(nn.Module):
+    """Cross-entropy of one logit a row, as stacked networks give it."""
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of (n, 1) logits."""
+        return F.binary_cross_entropy_with_logits(logits.squeeze(-1), targets.to(logits.dtype))

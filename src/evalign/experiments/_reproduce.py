@@ -1,0 +1,129 @@
+"""`reproduce`: a table of a paper from its name, run by as many workers as wanted."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from evalign._errors import expected, near, shown
+from evalign.experiments._data import MissingDataError, fingerprint
+from evalign.experiments._engine import Job, work, work_in_processes
+from evalign.experiments._plan import Plan
+from evalign.experiments._queue import Queue
+from evalign.experiments._report import write
+from evalign.experiments._results import Results, collect
+from evalign.experiments._storage import GRACE, INTERVAL
+from evalign.experiments._table import Table
+from evalign.experiments._tables import TABLES
+
+SCALES = ("small", "full")
+STORAGE = "sqlite:///evalign-studies.db"
+FOLDER = "docs/results"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What `reproduce` gives: the results, and the files written (none if some cells are not done)."""
+
+    results: Results
+    files: tuple[Path, ...]
+
+
+def reproduce(
+    table: str | Table,
+    *,
+    scale: str = "small",
+    jobs: int = 1,
+    seed: int = 0,
+    storage: str = STORAGE,
+    out: str | Path = FOLDER,
+    partial: bool = False,
+    progress: bool = True,
+    interval: int = INTERVAL,
+    grace: int = GRACE,
+) -> Reproduction:
+    """Run a table of a paper, or what is left of it, and write it as Markdown and CSV.
+
+    Every point is stored as soon as it is done: killed or interrupted, the same call goes on where it
+    was. Many calls on one storage, on one machine or many, share the work.
+
+    Args:
+        table: The name of a table, one of `evalign.experiments.TABLES`, or a `Table`.
+        scale: `"small"` (minutes) or `"full"` (the paper's protocol).
+        jobs: How many processes work, one torch thread each.
+        seed: The seed of the split and of all trials.
+        storage: Where results are kept: an SQLAlchemy URL, a SQLite file by default.
+        out: The folder for the files.
+        partial: Write the files of what is done so far, and run nothing.
+        progress: Show a progress bar on standard error.
+        interval: Seconds between two heartbeats of a worker.
+        grace: Seconds of silence after which a worker is taken for dead, and its point run again.
+    """
+    found = table if isinstance(table, Table) else find(table)
+    _check(scale, jobs, seed)
+    prints, missing = _available(found)
+    if not prints:
+        raise MissingDataError(" ".join(missing.values()))
+    plan = Plan(found, scale, seed, tuple(prints))
+    job = Job(plan, storage, interval, grace)
+    queue = job.queue()
+    queue.check_data(prints)
+    if not partial:
+        queue.fill()
+        _run(job, queue, jobs, progress)
+    results = collect(plan, queue.standing(), missing)
+    files = write(results, Path(out)) if results.complete or partial else ()
+    return Reproduction(results, files)
+
+
+def find(name: str) -> Table:
+    """A table by name."""
+    if name not in TABLES:
+        raise expected("table", "to be a known one", shown(name), near(str(name), TABLES))
+    return TABLES[name]
+
+
+def _check(scale: str, jobs: int, seed: int) -> None:
+    if scale not in SCALES:
+        raise expected("scale", f"to be one of {SCALES}", shown(scale))
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise expected("jobs", "to be an integer >= 1", shown(jobs))
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 10**6:
+        raise expected("seed", "to be a whole number from 0 to 999,999", shown(seed))
+
+
+def _available(table: Table) -> tuple[dict[str, str], dict[str, str]]:
+    """Which data of a table is there, with its fingerprint, and what to do about the rest."""
+    prints, missing = {}, {}
+    for data in table.data:
+        try:
+            prints[data.name] = fingerprint(data.name)
+        except MissingDataError as error:
+            missing[data.name] = str(error)
+    return prints, missing
+
+
+def _run(job: Job, queue: Queue, jobs: int, progress: bool) -> None:
+    done, total = job.plan.progress(queue.standing().done)
+    form = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left]"
+    with tqdm(
+        total=total, initial=done, desc=job.plan.name, file=sys.stderr, disable=not progress, bar_format=form
+    ) as bar:
+
+        def report() -> None:
+            bar.update(job.plan.progress(queue.standing().done)[0] - bar.n)
+
+        if jobs > 1:
+            work_in_processes(job, jobs, report)
+        else:
+            threads = torch.get_num_threads()
+            try:
+                torch.set_num_threads(1)
+                work(queue, report)
+            finally:
+                torch.set_num_threads(threads)
+        report()

@@ -1,0 +1,10 @@
+"""All tables by name."""
+
+from __future__ import annotations
+
+from evalign.experiments import _btg, _east, _east_supplement, _fbeta
+from evalign.experiments._table import Table
+
+TABLES: dict[str, Table] = {
+    table.name: table for table in (*_btg.TABLES, *_fbeta.TABLES, _east.TABLE_1, *_east_supplement.TABLES)
+}

@@ -1,0 +1,122 @@
+"""Networks of a table trained and asked: one by one, or many trials of a small network at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evalign import metrics, networks
+from evalign.estimators._strategies import Problem, phases
+from evalign.experiments._data import Parts
+from evalign.experiments._models import OneLogitEntropy, TwoLogits, loss_of, network_of
+from evalign.experiments._table import Row
+from evalign.training._fit import Fit, Phase, hard_matrix, predict_logits
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained network: the loss that its settings are chosen by, the epochs and seconds it took."""
+
+    network: nn.Module
+    valid_loss: float
+    epochs: int
+    seconds: float
+
+    def probabilities(self, x: Any) -> Tensor:
+        """The probability of each class for each row, (n, d); for graphs, for each pair."""
+        logits = predict_logits(self.network, x).double()
+        return logits.movedim(1, -1).flatten(0, -2).softmax(-1)
+
+
+def train(
+    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: str, seeds: Sequence[int]
+) -> list[Trained]:
+    """Train a network for every seed."""
+    if stackable(row, network) and len(seeds) > 1:
+        return _together(row, parts, setting, seeds)
+    return [_alone(row, network, parts, setting, metric, seed) for seed in seeds]
+
+
+def stackable(row: Row, network: str) -> bool:
+    """Whether the trials of a row can be trained at once: a small network, and a loss that does not cool.
+
+    `alone` keeps them apart, where the time that one takes is what counts.
+    """
+    if network != "btg_net" or row.settings.get("alone"):
+        return False
+    return row.method == "ce" or (row.method == "metric" and "step" in row.settings)
+
+
+class _DenseFit(Fit):
+    """Training where every row has many targets: classes stand in the second dimension."""
+
+    @torch.no_grad()
+    def _judge(self, phase: Phase) -> dict[str, float]:
+        self.model.eval()
+        phase.loss.eval()
+        logits = predict_logits(self.model, self.valid.x)
+        matrix = hard_matrix(logits.argmax(1), self.valid, logits.shape[1])
+        return {
+            "valid_loss": float(phase.loss(logits, self.valid.y)),
+            "valid_metric": float(self.metric(matrix)),
+        }
+
+
+def _alone(
+    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: str, seed: int
+) -> Trained:
+    torch.manual_seed(seed)
+    model = network_of(network, parts, setting)
+    plan = _plan(row, parts, setting, metric)
+    kind = _DenseFit if parts.kind == "graph" else Fit
+    judge = metrics.get("f1" if metrics.get(metric).over_thresholds else metric)  # it judges decisions
+    fit = kind(model, parts.train, parts.valid, judge, batch_size=setting["batch_size"], seed=seed)
+    start = perf_counter()
+    fit.run(plan)
+    seconds = perf_counter() - start
+    last = [one for one in fit.history if one["phase"] == plan[-1].name]
+    if plan[-1].by_metric:
+        best = 1 - max(one["valid_metric"] for one in last)
+    else:
+        best = min(one["valid_loss"] for one in last)
+    return Trained(model, best, len(fit.history), seconds)
+
+
+def _plan(row: Row, parts: Parts, setting: Mapping[str, Any], metric: str) -> list[Phase]:
+    lr, epochs, patience = (setting[name] for name in ("lr", "max_epochs", "patience"))
+    if row.method == "aligned":
+        problem = Problem(
+            metrics.get(metric), parts.train.y, len(parts.class_names), None, lr, epochs, patience
+        )
+        return phases("aligned", problem)
+    decay = setting.get("decay", 0.8)
+    return [Phase(row.name, loss_of(row, parts), lr, epochs, patience, decay=decay)]
+
+
+def _together(row: Row, parts: Parts, setting: Mapping[str, Any], seeds: Sequence[int]) -> list[Trained]:
+    """All trials as one stacked network, each with the random numbers it would have alone."""
+    x, y = parts.train.x, parts.train.y
+    loss = OneLogitEntropy() if row.method == "ce" else loss_of(row, parts)
+    stack = networks.stacked(lambda: networks.btg_net(x.shape[-1]), seeds)
+    optimizer = torch.optim.AdamW(stack.parameters(), lr=setting["lr"], weight_decay=1e-2)
+    best = networks.BestTrials(stack, setting["patience"])
+    start, epochs = perf_counter(), 0
+    while epochs < setting["max_epochs"] and not best.done:
+        stack.train()
+        for index in torch.split(stack.orders(len(y)), setting["batch_size"], dim=1):
+            optimizer.zero_grad(set_to_none=True)
+            networks.trial_losses(loss, stack(x[index]), y[index]).sum().backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        stack.eval()
+        with torch.no_grad():
+            best.step(networks.trial_losses(loss, stack(parts.valid.x), parts.valid.y))
+        epochs += 1
+    best.restore()
+    seconds = (perf_counter() - start) / len(seeds)
+    found = zip(stack.unstack(), best.losses.tolist(), strict=True)
+    return [Trained(TwoLogits(one), value, epochs, seconds) for one, value in found]
