@@ -16,14 +16,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evalign.estimators import MetricBooster
 
-WHY = "The rows set aside depend on the rows, as for every classifier with early stopping."
-FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": WHY for kind in ("dense", "sparse")}
+ROWS = "The rows set aside depend on the rows, as for every classifier with early stopping."
+RULE = "It wants the class with the largest probability, and the rule for F1 decides otherwise."
+FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": ROWS for kind in ("dense", "sparse")}
+RULED = {"check_classifiers_train": RULE, "check_class_weight_classifiers": RULE}
 QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "random_state": 0}
 
 
 @parametrize_with_checks(
-    [MetricBooster(n_estimators=20, metric_rounds=5, patience=5, n_jobs=1)],
-    expected_failed_checks=lambda _: FAILURES,
+    [
+        MetricBooster(n_estimators=20, metric_rounds=5, patience=5, n_jobs=1),
+        MetricBooster(n_estimators=20, patience=5, n_jobs=1, strategy="log_loss", rule=False, bags=1),
+    ],
+    expected_failed_checks=lambda model: FAILURES | RULED if model.rule else FAILURES,
 )
 def test_check(estimator, check):
     check(estimator)
