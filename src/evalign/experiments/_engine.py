@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -34,9 +34,14 @@ class Job:
     interval: int
     grace: int
 
-    def queue(self) -> Queue:
+    @contextlib.contextmanager
+    def queue(self) -> Iterator[Queue]:
         """The study, opened by this process."""
-        return Queue(Storage(self.storage, self.interval, self.grace), self.plan)
+        storage = Storage(self.storage, self.interval, self.grace)
+        try:
+            yield Queue(storage, self.plan)
+        finally:
+            storage.close()
 
 
 class Interrupts:
@@ -63,7 +68,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     @contextlib.contextmanager
-    def allowed(self) -> Any:
+    def allowed(self) -> Iterator[None]:
         """Where an interrupt may strike."""
         self.inside = True
         try:
@@ -119,7 +124,8 @@ def _worker(job: Job) -> None:
     """The body of a worker process."""
     torch.set_num_threads(1)
     try:
-        work(job.queue())
+        with job.queue() as queue:
+            work(queue)
     except KeyboardInterrupt:
         sys.exit(130)
     except MissingDataError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,9 @@ LIVES = 3
 
 #: Seconds without a new point after which whoever was enqueuing them is taken for dead.
 SILENCE = 10.0
+
+#: Seconds within which a worker that took a point must have shown a first heartbeat.
+FIRST_BEAT = 120.0
 
 _PENDING = (TrialState.WAITING, TrialState.RUNNING)
 
@@ -109,7 +114,7 @@ class Queue:
 
     def _fail_silent(self) -> None:
         """Fail points whose worker died before its first heartbeat."""
-        longest = timedelta(seconds=max(120, 2 * self.storage.grace))
+        longest = timedelta(seconds=max(FIRST_BEAT, self.storage.grace))
         for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             begun = trial.datetime_start
             if "taken" not in trial.user_attrs and begun and datetime.now() - begun > longest:
@@ -150,7 +155,7 @@ class Queue:
                 self.study.tell(trial, state=TrialState.PRUNED)
                 continue
             self.storage.beat(self.study.study_name, trial.number)
-            trial.set_user_attr("taken", True)
+            trial.set_user_attr("taken", f"by process {os.getpid()} of {platform.node()}")
             return trial, Point.from_dict(trial.user_attrs["point"])
         return None
 

@@ -70,12 +70,12 @@ def reproduce(
         raise MissingDataError(" ".join(missing.values()))
     plan = Plan(found, scale, seed, tuple(prints))
     job = Job(plan, storage, interval, grace)
-    queue = job.queue()
-    queue.check_data(prints)
-    if not partial:
-        queue.fill()
-        _run(job, queue, jobs, progress)
-    results = collect(plan, queue.standing(), missing)
+    with job.queue() as queue:
+        queue.check_data(prints)
+        if not partial:
+            queue.fill()
+            _run(job, queue, jobs, progress)
+        results = collect(plan, queue.standing(), missing)
     files = write(results, Path(out)) if results.complete or partial else ()
     return Reproduction(results, files)
 

@@ -39,6 +39,11 @@ class Storage:
         known = self.rdb.get_study_id_from_name(study)
         self.rdb.record_heartbeat(self.rdb.get_trial_id_from_study_id_trial_number(known, number))
 
+    def close(self) -> None:
+        """Close the connections of this process."""
+        self.rdb.remove_session()
+        self.rdb.engine.dispose()
+
     @contextlib.contextmanager
     def patience(self) -> Iterator[None]:
         """Bear with a storage that does not answer."""

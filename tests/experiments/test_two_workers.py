@@ -1,0 +1,84 @@
+"""Two workers on one storage, SQLite and PostgreSQL (skipped where no server can be started)."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+from toys import TOY
+
+import evalign
+from evalign.experiments import reproduce
+
+
+def program(name):
+    found = shutil.which(name) or next(
+        map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None
+    )
+    if found is None:
+        pytest.skip(f"no {name} on this machine")
+    return found
+
+
+def as_server_user(folder):
+    """What to put before a command, since PostgreSQL refuses to be run by root."""
+    if os.geteuid() != 0:
+        return []
+    try:
+        user = pwd.getpwnam("postgres")
+    except KeyError:
+        pytest.skip("no user postgres on this machine")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return [program("setpriv"), f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+
+
+@pytest.fixture
+def postgresql():
+    pytest.importorskip("psycopg")
+    initdb, control = program("initdb"), program("pg_ctl")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = Path(tempfile.mkdtemp())
+    user = as_server_user(folder)
+    data, log = folder / "data", folder / "log"
+    settings = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+    start = [*user, control, "-D", data, "-l", log, "-w", "-o", settings, "start"]
+    try:
+        made = subprocess.run(
+            [*user, initdb, "-D", data, "-A", "trust", "-U", "evalign"], capture_output=True
+        )
+        if made.returncode or subprocess.run(start, stdout=subprocess.DEVNULL).returncode:
+            pytest.skip(f"no PostgreSQL could be started: {made.stderr[-300:]!r}")
+        yield f"postgresql+psycopg://evalign@127.0.0.1:{port}/postgres"
+        subprocess.run([*user, control, "-D", data, "-m", "immediate", "stop"], capture_output=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("kind", ["storage", "postgresql"])
+def test_two_workers_share_one_study_and_run_each_cell_once(kind, request, trials, tmp_path):
+    url = request.getfixturevalue(kind)
+    environment = {**os.environ, "PYTHONPATH": str(Path(evalign.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    script = Path(__file__).with_name("toys.py")
+    command = [sys.executable, script, url, tmp_path / "out", "0.5"]
+    workers = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [worker.communicate(timeout=300)[0] for worker in workers] == ["done\n", "done\n"]
+    found = [trial for trial in trials(url=url) if trial.state == TrialState.COMPLETE]
+    assert set(Counter(trial.user_attrs["key"] for trial in found).values()) == {1}
+    assert len(found) == 3 * (2 + 1) + 2 + 2
+    assert len({trial.user_attrs["taken"] for trial in found}) == 2
+    shared = reproduce(TOY, storage=url, out=tmp_path / "out", progress=False)
+    alone = reproduce(TOY, storage=f"sqlite:///{tmp_path / 's.db'}", out=tmp_path / "alone", progress=False)
+    assert [cell.scores for cell in shared.results.cells.values()] == [
+        cell.scores for cell in alone.results.cells.values()
+    ]
