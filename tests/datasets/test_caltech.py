@@ -148,20 +148,19 @@ def put_features(home, **changed):
     arrays = {
         "x": np.arange(12, dtype=np.float16).reshape(4, 3),
         "y": np.array([1, 0, 1, 0]),
-        "split": np.array(["test", "validation", "validation", "test"]),
         "class_names": np.array(["001.ak47", "002.american-flag"]),
     }
     arrays = {key: value for key, value in {**arrays, **changed}.items() if value is not None}
     np.savez(home / "caltech256" / "caltech256_clip_vitb32.npz", **arrays)
 
 
-def test_features_are_read_with_their_split(home):
+def test_features_are_read(home):
     put_features(home)
     data = load("caltech256")
     assert data.X.dtype == np.float32
     assert data.X[1].tolist() == [3, 4, 5]
     assert data.y.tolist() == [1, 0, 1, 0]
-    assert data.official_test.tolist() == [0, 3]
+    assert data.official_test is None
     assert data.class_names == ("001.ak47", "002.american-flag")
 
 
@@ -175,7 +174,6 @@ def test_features_are_read_with_their_split(home):
         ({"x": np.full((4, 2), np.nan)}, "with finite numbers only"),
         ({"x": None}, "but got no x"),
         ({"y": np.array([0, 1, 2, 0])}, "with labels from 0 to 1, but got 0 to 2"),
-        ({"split": np.array(["test"])}, "with a split of 4 rows"),
     ],
 )
 def test_bad_features_are_refused(home, changed, message):

@@ -21,23 +21,20 @@ LARGEST_IMAGE = 2**26
 
 
 def caltech256(files: Sequence[Path]) -> Content:
-    """Read features: the arrays x, y, split (its rows `test` are the test part) and class_names."""
+    """Read features: the arrays x, y and class_names. Caltech-256 has no official test part."""
     file = files[0]
-    found = arrays(file, ("x", "y", "split", "class_names"))
+    found = arrays(file, ("x", "y", "class_names"))
     names = tuple(str(name) for name in found["class_names"].ravel())
     x, y = found["x"], labels(file, found["y"], len(names))
     if x.ndim != 2 or not np.issubdtype(x.dtype, np.floating) or len(x) != len(y) or not x.shape[1]:
         raise refused(file, f"with x of {len(y)} rows of numbers", f"{x.dtype} {x.shape}")
     if not np.isfinite(x).all():
         raise refused(file, "with finite numbers only", "others in x")
-    if found["split"].shape != y.shape:
-        raise refused(file, f"with a split of {len(y)} rows", found["split"].shape)
     return Content(
         X=x.astype(np.float32),
         y=y,
         feature_names=tuple(f"feature{i}" for i in range(x.shape[1])),
         class_names=names,
-        official_test=np.flatnonzero(found["split"] == "test").astype(np.int64),
     )
 
 

@@ -149,7 +149,7 @@ _ENTRIES = {
         Source(
             "caltech256",
             (("caltech256_clip_vitb32.npz",),),
-            "It holds the arrays x (image features of CLIP ViT-B/32), y, split and class_names.",
+            "It holds the arrays x (image features of CLIP ViT-B/32), y and class_names.",
         ),
     ),
     "caltech256_images": _Entry(
