@@ -7,7 +7,7 @@ a leading dimension of trials start a Kth as many: a linear layer is one batched
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import torch
@@ -57,9 +57,10 @@ def stacked(
 class Stacked(nn.Module):
     """K networks as one; see `stacked`.
 
-    Weights have shape (K, outputs, inputs) and biases (K, outputs). The gradient of a sum over trials is
-    for each trial its own, and SGD, Adam and AdamW work element by element: one optimizer over the stack
-    is K optimizers. What mixes elements, such as clipping by the norm of all gradients, is not.
+    All weights stand in one parameter, (K, weights of a network), a row a trial, so that an optimizer has
+    one tensor to work on. The gradient of a sum over trials is for each trial its own, and SGD, Adam and
+    AdamW work element by element: one optimizer over the stack is K optimizers. What mixes elements, such
+    as clipping by the norm of all gradients, is not.
     """
 
     def __init__(
@@ -72,17 +73,26 @@ class Stacked(nn.Module):
         if generators is not None and len(generators) != self.trials:
             raise expected("seeds", f"with one seed for each of {self.trials} trials", len(generators))
         self.generators = None if generators is None else list(generators)
-        self.layers = nn.Sequential(*(self._stack(layers) for layers in zip(*networks, strict=True)))
-        self.features = next(layer.in_features for layer in networks[0] if isinstance(layer, nn.Linear))
+        rows = [nn.utils.parameters_to_vector(network.parameters()) for network in networks]
+        self.weights = nn.Parameter(torch.stack(rows).detach())
+        self.layers = nn.ModuleList(self._layer(layer) for layer in networks[0])
+        linear = [layer for layer in self.layers if isinstance(layer, _Linear)]
+        self.features = linear[0].inputs
+        self._sizes = [size for layer in linear for size in layer.sizes]
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows (N, features) for all trials, or (K, N, features) for each its own, to (K, N, outputs)."""
         shape = tuple(rows.shape)
-        if shape[-1:] != (self.features,) or shape[:-2] not in ((), (self.trials,)) or rows.ndim < 2:
+        if rows.ndim < 2 or shape[-1] != self.features or shape[:-2] not in ((), (self.trials,)):
             wanted = f"of shape (N, {self.features}) or ({self.trials}, N, {self.features})"
             raise expected("rows", wanted, f"shape {shape}")
-        outputs: Tensor = self.layers(rows.expand(self.trials, *shape[-2:]))
-        return outputs
+        if rows.dtype != self.weights.dtype and not torch.is_autocast_enabled(rows.device.type):
+            raise expected("rows", f"of type {self.weights.dtype}", rows.dtype)
+        rows = rows.expand(self.trials, *shape[-2:])
+        pieces = iter(torch.split(self.weights, self._sizes, dim=1))
+        for layer in self.layers:
+            rows = layer(rows, pieces) if isinstance(layer, _Linear) else layer(rows)
+        return rows
 
     def orders(self, count: int) -> Tensor:
         """A random order of so many rows for each trial, (K, count)."""
@@ -101,38 +111,39 @@ class Stacked(nn.Module):
           (2): Linear(in_features=4, out_features=2, bias=True)
         )
         """
-        alone = [nn.Sequential(*(_alone(layer, k) for layer in self.layers)) for k in range(self.trials)]
-        return [network.train(self.training) for network in alone]
+        return [self._alone(row) for row in self.weights.detach()]
 
-    def _stack(self, layers: tuple[nn.Module, ...]) -> nn.Module:
-        if isinstance(layers[0], nn.Linear):
-            return _Linear([layer for layer in layers if isinstance(layer, nn.Linear)])
-        if isinstance(layers[0], nn.Dropout):
-            return _Dropout(layers[0].p, self.generators)
-        return copy.deepcopy(layers[0])
+    def _layer(self, layer: nn.Module) -> nn.Module:
+        if isinstance(layer, nn.Linear):
+            return _Linear(layer.in_features, layer.out_features, layer.bias is not None)
+        if isinstance(layer, nn.Dropout):
+            return _Dropout(layer.p, self.generators)
+        return copy.deepcopy(layer)
+
+    def _alone(self, weights: Tensor) -> nn.Sequential:
+        layers = (
+            # Without weights at first: none are drawn to be overwritten at once.
+            nn.Linear(layer.inputs, layer.outputs, layer.bias, device="meta", dtype=weights.dtype)
+            if isinstance(layer, _Linear)
+            else nn.Dropout(layer.p) if isinstance(layer, _Dropout) else copy.deepcopy(layer)
+            for layer in self.layers
+        )  # fmt: skip
+        network = nn.Sequential(*layers).to_empty(device=weights.device)
+        nn.utils.vector_to_parameters(weights.clone(), network.parameters())
+        return network.train(self.training)
 
 
 class _Linear(nn.Module):
-    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+    """A linear layer of all trials, whose weights come from the stack: one batched matrix product."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.stack([layer.weight.detach() for layer in layers]))
-        biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
-        self.bias = nn.Parameter(torch.stack(biases)) if biases else None
+        self.inputs, self.outputs, self.bias = inputs, outputs, bias
+        self.sizes = (inputs * outputs, outputs) if bias else (inputs * outputs,)
 
-    def forward(self, rows: Tensor) -> Tensor:
-        if self.bias is None:
-            return torch.bmm(rows, self.weight.mT)
-        return torch.baddbmm(self.bias.unsqueeze(1), rows, self.weight.mT)
-
-    def alone(self, trial: int) -> nn.Linear:
-        _, outputs, inputs = self.weight.shape
-        layer = nn.Linear(inputs, outputs, self.bias is not None, device="meta", dtype=self.weight.dtype)
-        layer = layer.to_empty(device=self.weight.device)  # no weights are drawn, to be overwritten at once
-        with torch.no_grad():
-            layer.weight.copy_(self.weight[trial])
-            if self.bias is not None:
-                layer.bias.copy_(self.bias[trial])
-        return layer
+    def forward(self, rows: Tensor, pieces: Iterator[Tensor]) -> Tensor:
+        weight = next(pieces).view(-1, self.outputs, self.inputs).mT
+        return torch.baddbmm(next(pieces).unsqueeze(1), rows, weight) if self.bias else rows @ weight
 
 
 class _Dropout(nn.Module):
@@ -173,12 +184,6 @@ def _bernoulli_is_uniform() -> bool:
     drawn = torch.empty(1024).bernoulli_(0.3, generator=first) != 0
     compared = torch.empty(1024, dtype=torch.float64).uniform_(generator=second) < 0.3
     return torch.equal(drawn, compared) and torch.equal(first.get_state(), second.get_state())
-
-
-def _alone(layer: nn.Module, trial: int) -> nn.Module:
-    if isinstance(layer, _Linear):
-        return layer.alone(trial)
-    return nn.Dropout(layer.p) if isinstance(layer, _Dropout) else copy.deepcopy(layer)
 
 
 def _check_alike(networks: Sequence[nn.Sequential]) -> None:

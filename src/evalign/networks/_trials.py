@@ -10,10 +10,9 @@ from torch import Tensor
 
 from evalign._errors import expected, shown
 from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss
-from evalign.losses._inputs import as_rows
 from evalign.networks._checks import is_size
+from evalign.networks._soft_sets import soft_set_losses
 from evalign.networks._stacked import Stacked
-from evalign.softsets import LinearStep
 
 #: Losses whose work depends on the values, which `torch.func.vmap` cannot batch.
 _ONE_BY_ONE = (AdversarialLoss, WMWLoss)
@@ -39,7 +38,7 @@ def trial_losses(loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, targe
     if isinstance(loss, MetricLoss):
         if loss.memory or loss.constraints:
             raise expected("loss", "without memory and constraints, which each trial has its own of", loss)
-        together = _soft_sets(loss, logits, targets)
+        together = soft_set_losses(loss, logits, targets)
         if together is not None:
             return together
     if isinstance(loss, _ONE_BY_ONE):
@@ -47,31 +46,6 @@ def trial_losses(loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, targe
     # A copy, since a loss may keep what it saw last, and nothing batched may leave vmap that way.
     losses: Tensor = torch.func.vmap(copy.copy(loss))(logits, targets)
     return losses
-
-
-def _soft_sets(loss: MetricLoss, logits: Tensor, targets: Tensor) -> Tensor | None:
-    """The binary metric loss of all trials at once, faster than vmap; None if it is not of that kind.
-
-    The trials stand where else labels stand. The sum over rows is one product for all thresholds.
-    """
-    if targets.ndim != 2 or logits.shape not in (targets.shape, (*targets.shape, 1)) or loss.anchor:
-        return None
-    if loss.task not in ("auto", "binary") or loss.class_weight is not None:
-        return None
-    columns = logits.reshape(targets.shape).mT
-    rows = as_rows(columns, targets.mT, task="multilabel", ignore_index=loss.ignore_index)
-    if rows.weight is not None:
-        return None
-    margin, actual = rows.logits.mT, rows.targets.mT
-    step = loss.step or LinearStep(temperature=loss.temperature)
-    levels = margin.new_tensor([0.5]) if loss._levels is None else loss._levels.to(margin.dtype)
-    inside = step(margin.sigmoid().unsqueeze(1), levels.unsqueeze(-1))
-    actual = torch.stack([1 - actual, actual], -1) / actual.shape[1]
-    found = inside @ actual + 0 * margin.detach().sum(-1)[:, None, None]  # NaN if a logit is not finite
-    matrix = torch.stack([actual.sum(1, keepdim=True) - found, found], -1)
-    values = loss.metric.over_labels(matrix.unsqueeze(2), keep_absent=False)
-    values = values.reshape(len(matrix), -1).mean(-1)
-    return 1 - values if loss.metric.higher_is_better else values
 
 
 class BestTrials:
@@ -98,7 +72,7 @@ class BestTrials:
         self.losses = torch.full((network.trials,), torch.inf)
         self.epochs = torch.full((network.trials,), -1)
         self.running = torch.ones(network.trials, dtype=torch.bool)
-        self._best = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+        self._best = network.weights.detach().clone()
 
     @property
     def done(self) -> bool:
@@ -115,13 +89,11 @@ class BestTrials:
         better = self.running & (losses < self.losses)
         self.losses = torch.where(better, losses, self.losses)
         self.epochs = self.epochs.masked_fill(better, self.epoch)
-        for name, weight in self.network.named_parameters():
-            chosen = better.to(weight.device).view(-1, *[1] * (weight.ndim - 1))
-            self._best[name] = torch.where(chosen, weight, self._best[name])
+        weights = self.network.weights
+        self._best = torch.where(better.to(weights.device).unsqueeze(1), weights, self._best)
         self.running = self.running & (self.epoch - self.epochs < self.patience)
 
     @torch.no_grad()
     def restore(self) -> None:
         """Put the best weights of each trial into the network; those it began with where none was good."""
-        for name, weight in self.network.named_parameters():
-            weight.copy_(self._best[name])
+        self.network.weights.copy_(self._best)
