@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from evalign.networks import mlp
+from evalign.networks import btg_net, mlp
 
 
 @pytest.mark.parametrize(("hidden", "count"), [
@@ -33,6 +33,22 @@ def test_dropout_follows_every_hidden_layer_but_not_the_output():
     layers = list(mlp(6, 2, (8, 4), dropout=0.3))
     assert [type(layer) for layer in layers] == [nn.Linear, nn.ReLU, nn.Dropout] * 2 + [nn.Linear]
     assert [layer.p for layer in layers if isinstance(layer, nn.Dropout)] == [0.3, 0.3]
+
+
+def test_the_small_network_of_the_paper():
+    """32, 16 and 1 units with dropout 0.5: Tsoi et al. (2022); 22 features are CocktailParty's."""
+    network = btg_net(22)
+    kinds = [nn.Linear, nn.ReLU, nn.Dropout] * 2 + [nn.Linear]
+    assert [type(layer) for layer in network] == kinds
+    sizes = [(layer.in_features, layer.out_features) for layer in network if isinstance(layer, nn.Linear)]
+    assert sizes == [(22, 32), (32, 16), (16, 1)]
+    assert {layer.p for layer in network if isinstance(layer, nn.Dropout)} == {0.5}
+    assert sum(p.numel() for p in network.parameters()) == 22 * 32 + 32 + 32 * 16 + 16 + 16 + 1
+
+
+def test_bad_number_of_features_of_the_small_network():
+    with pytest.raises(ValueError, match="Expected `features` to be an integer >= 1, but got 0."):
+        btg_net(0)
 
 
 def test_value_by_hand():

@@ -61,6 +61,11 @@ class Stacked(nn.Module):
     one tensor to work on. The gradient of a sum over trials is for each trial its own, and SGD, Adam and
     AdamW work element by element: one optimizer over the stack is K optimizers. What mixes elements, such
     as clipping by the norm of all gradients, is not.
+
+    >>> from evalign.networks import btg_net
+    >>> network = stacked(lambda: btg_net(6), seeds=range(10))
+    >>> network.weights.shape, network.orders(1000).shape
+    (torch.Size([10, 769]), torch.Size([10, 1000]))
     """
 
     def __init__(

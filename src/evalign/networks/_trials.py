@@ -29,10 +29,12 @@ def trial_losses(loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, targe
     >>> trial_losses(MetricLoss("f1"), logits, torch.tensor([1, 0, 1]))
     tensor([0.1778, 0.5782])
     """
-    trials, shape = logits.shape[0], tuple(targets.shape)
-    if shape[:2] != tuple(logits.shape[:2]) and shape != tuple(logits.shape[1:2]):
-        wanted = f"of shape ({logits.shape[1]},) or ({trials}, {logits.shape[1]}, ...)"
-        raise expected("targets", wanted, f"shape {shape}")
+    if logits.ndim < 2:
+        raise expected("logits", "of shape (trials, N, ...)", f"shape {tuple(logits.shape)}")
+    trials, count = logits.shape[:2]
+    if targets.shape[:2] != (trials, count) and targets.shape != (count,):
+        wanted = f"of shape ({count},) or ({trials}, {count}, ...)"
+        raise expected("targets", wanted, f"shape {tuple(targets.shape)}")
     if targets.ndim == 1:
         targets = targets.expand(trials, -1)
     if isinstance(loss, MetricLoss):
