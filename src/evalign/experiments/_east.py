@@ -46,7 +46,7 @@ FULL_BATCHES: dict[str, Settings] = {
 }
 SMALL = {"lr": 0.001, "batch_size": 256, "dropout": 0.25, "decay": 0.8, "max_epochs": 40, "patience": 5}
 SMALL_BY_DATA: dict[str, Settings] = {
-    "cifar10": {"network": "darknet_tiny", "batch_size": 64, "rows": 5000, "max_epochs": 15, "patience": 3},
+    "cifar10": {"network": "darknet_tiny", "batch_size": 64, "rows": 4000, "max_epochs": 10, "patience": 3},
     "caltech256": {"batch_size": 64},
     "adult": {"rows": 16000, "max_epochs": 30},
     "mammography": {"batch_size": 512},

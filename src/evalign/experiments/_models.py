@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evalign import networks
+from evalign import metrics, networks
 from evalign._errors import expected, near, shown
 from evalign.experiments._data import Parts, class_index
 from evalign.experiments._table import Row
 from evalign.losses import AdversarialLoss, DiceLoss, MetricLoss, WMWLoss
+from evalign.metrics import Metric
 from evalign.softsets import LinearStep, SigmoidStep
 
 #: The adversarial loss solves a problem that grows with the cube of the batch.
@@ -42,15 +43,15 @@ def loss_of(row: Row, parts: Parts) -> nn.Module:
     raise expected("method", "to be a known loss", shown(row.method), near(row.method, known))
 
 
-def metric_of(row: Row, parts: Parts, default: str = "") -> str:
-    """The metric of a row as text; `betas` gives the classes whose F-beta has another beta than 1."""
+def metric_of(row: Row, parts: Parts, default: str = "") -> Metric:
+    """The metric of a row; `betas` gives the classes whose F-beta has another beta than 1."""
     betas: Mapping[str, float] = row.settings.get("betas", {})
     if not betas:
-        return str(row.settings.get("metric", default))
+        return metrics.get(str(row.settings.get("metric", default)))
     values = [1.0] * len(parts.class_names)
     for word, beta in betas.items():
         values[class_index(parts.class_names, word)] = beta
-    return f"fbeta(beta={values})"
+    return metrics.fbeta(values)
 
 
 def network_of(name: str, parts: Parts, setting: Mapping[str, Any]) -> nn.Module:

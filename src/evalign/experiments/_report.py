@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
+import evalign
 from evalign._files import _write
 from evalign.experiments._results import Results
 from evalign.experiments._table import Column, Data, Number, Row, choices
 
 #: Whose versions may change a number.
-PACKAGES = ("evalign", "torch", "numpy", "scikit-learn", "lightgbm", "optuna")
+PACKAGES = ("torch", "numpy", "scikit-learn", "lightgbm", "optuna")
 
 
 def write(results: Results, folder: Path) -> tuple[Path, Path]:
@@ -53,7 +54,7 @@ def _circumstances(results: Results) -> list[str]:
         f"- Seed: {plan.seed}",
         f"- Date: {today}",
         f"- Machine: {platform.system()} {platform.machine()}, {os.cpu_count()} processors",
-        f"- Versions: Python {platform.python_version()}, {versions}",
+        f"- Versions: Python {platform.python_version()}, evalign {evalign.__version__}, {versions}",
     ]
 
 
@@ -63,8 +64,8 @@ def _scale(results: Results) -> str:
     grid = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
     given = plan.table.scale(plan.scale)
     parts = [f"{name} {_searched(value)}" for name, value in given.settings.items()]
-    for data, settings in given.by_data.items():
-        parts += [f"{data}: {name} {_searched(value)}" for name, value in settings.items()]
+    for of, settings in (*given.by_data.items(), *given.by_row.items()):
+        parts += [f"{of}: {name} {_searched(value)}" for name, value in settings.items()]
     text = "; ".join(parts)
     return f"{plan.scale}. {plan.trials} trials a cell, settings searched for a cell: {grid} ({text})"
 

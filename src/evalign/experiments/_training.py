@@ -15,6 +15,7 @@ from evalign.estimators._strategies import Problem, phases
 from evalign.experiments._data import Parts
 from evalign.experiments._models import OneLogitEntropy, TwoLogits, loss_of, network_of
 from evalign.experiments._table import Row
+from evalign.metrics import Metric
 from evalign.training._fit import Fit, Phase, hard_matrix, predict_logits
 
 
@@ -34,7 +35,7 @@ class Trained:
 
 
 def train(
-    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: str, seeds: Sequence[int]
+    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seeds: Sequence[int]
 ) -> list[Trained]:
     """Train a network for every seed."""
     if stackable(row, network) and len(seeds) > 1:
@@ -60,7 +61,8 @@ class _DenseFit(Fit):
         self.model.eval()
         phase.loss.eval()
         logits = predict_logits(self.model, self.valid.x)
-        matrix = hard_matrix(logits.argmax(1), self.valid, logits.shape[1])
+        self.predicted, self.num_classes = logits.argmax(1), logits.shape[1]
+        matrix = hard_matrix(self.predicted, self.valid, self.num_classes)
         return {
             "valid_loss": float(phase.loss(logits, self.valid.y)),
             "valid_metric": float(self.metric(matrix)),
@@ -68,13 +70,13 @@ class _DenseFit(Fit):
 
 
 def _alone(
-    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: str, seed: int
+    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seed: int
 ) -> Trained:
     torch.manual_seed(seed)
     model = network_of(network, parts, setting)
     plan = _plan(row, parts, setting, metric)
     kind = _DenseFit if parts.kind == "graph" else Fit
-    judge = metrics.get("f1" if metrics.get(metric).over_thresholds else metric)  # it judges decisions
+    judge = metrics.f1() if metric.over_thresholds else metric  # it judges decisions
     fit = kind(model, parts.train, parts.valid, judge, batch_size=setting["batch_size"], seed=seed)
     start = perf_counter()
     fit.run(plan)
@@ -87,12 +89,10 @@ def _alone(
     return Trained(model, best, len(fit.history), seconds)
 
 
-def _plan(row: Row, parts: Parts, setting: Mapping[str, Any], metric: str) -> list[Phase]:
+def _plan(row: Row, parts: Parts, setting: Mapping[str, Any], metric: Metric) -> list[Phase]:
     lr, epochs, patience = (setting[name] for name in ("lr", "max_epochs", "patience"))
     if row.method == "aligned":
-        problem = Problem(
-            metrics.get(metric), parts.train.y, len(parts.class_names), None, lr, epochs, patience
-        )
+        problem = Problem(metric, parts.train.y, len(parts.class_names), None, lr, epochs, patience)
         return phases("aligned", problem)
     decay = setting.get("decay", 0.8)
     return [Phase(row.name, loss_of(row, parts), lr, epochs, patience, decay=decay)]

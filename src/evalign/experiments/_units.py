@@ -17,7 +17,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
-from evalign import metrics
 from evalign.decisions import fit_rule
 from evalign.estimators import MetricBooster
 from evalign.experiments._data import Parts, prepare
@@ -25,6 +24,7 @@ from evalign.experiments._judge import Verdict
 from evalign.experiments._models import metric_of
 from evalign.experiments._table import ESTIMATORS, Data, Row, Table
 from evalign.experiments._training import train
+from evalign.metrics import Metric
 from evalign.metrics._labels import label_confusion
 
 #: The share of the variance of images that estimators see (Li et al. 2025, EAST, table 2).
@@ -119,11 +119,11 @@ def _estimators(table: Table, row: Row, parts: Parts, point: Point) -> Outcome:
         )
         scores.append(verdict.scores(table.columns, parts.class_names))
         found = label_confusion(held_y, model.predict(held_x), None, range(len(parts.class_names)))
-        losses.append(1 - float(metrics.get(metric)(found)))
+        losses.append(1 - float(metric(found)))
     return Outcome(scores, float(np.mean(losses)), [0] * len(scores), perf_counter() - begin)
 
 
-def _estimator(row: Row, metric: str, kind: str, seed: int) -> Any:
+def _estimator(row: Row, metric: Metric, kind: str, seed: int) -> Any:
     settings = {name: value for name, value in row.settings.items() if name not in ("metric", "betas")}
     if row.method == "booster":
         return MetricBooster(metric, n_jobs=1, random_state=seed, **settings)

@@ -1,0 +1,96 @@
+"""Networks, losses and trials of the tables."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from evalign.experiments import Column, Data, Row, Scale, Table
+from evalign.experiments import _units as units
+from evalign.experiments._data import Parts, prepare
+from evalign.experiments._models import FewAtATime, InBlocks, Pairs, TwoLogits, network_of
+from evalign.experiments._training import stackable, train
+from evalign.experiments._units import Point
+from evalign.metrics import f1
+from evalign.training._fit import Table as Rows
+
+SETTING = {"lr": 0.01, "batch_size": 64, "max_epochs": 30, "patience": 30}
+SOFT_SET = Row("F1*", "metric", {"metric": "f1", "task": "binary", "step": "linear", "thresholds": "btg"})
+
+
+def made(*shape, label):
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+    table = Rows(x, label(x).long())
+    return Parts(table, table, table, ("no", "yes"))
+
+
+def test_one_logit_as_two_classes():
+    x = torch.randn(5, 3)
+    network = nn.Linear(3, 1)
+    torch.testing.assert_close(TwoLogits(network)(x).softmax(-1)[:, 1], network(x).sigmoid().squeeze(1))
+
+
+def test_each_pair_of_people_once():
+    logits = Pairs(lambda people: people @ people.mT)(torch.eye(3).expand(2, 3, 3) + 1)
+    assert logits.shape == (2, 2, 3)
+    torch.testing.assert_close(logits[:, 1], torch.full((2, 3), 5.0))  # (2, 1, 1) . (1, 2, 1)
+
+
+def test_blocks_change_no_result():
+    x = torch.randn(600, 4)
+    network = nn.Linear(4, 2)
+    torch.testing.assert_close(FewAtATime(network).eval()(x), network(x))
+    y = torch.randint(0, 2, (600,))
+    loss = nn.CrossEntropyLoss()
+    torch.testing.assert_close(InBlocks(loss, 25)(network(x), y), loss(network(x), y))
+
+
+def test_trials_at_once_learn_and_differ():
+    parts = made(400, 3, label=lambda x: x.sum(1) > 1)
+    assert stackable(SOFT_SET, "btg_net")
+    assert not stackable(SOFT_SET, "mlp")
+    assert not stackable(Row("E", "metric", {"metric": "f1"}), "btg_net")  # it cools
+    trained = train(SOFT_SET, "btg_net", parts, SETTING, f1(), (1, 2, 3))
+    found = [one.probabilities(parts.test.x) for one in trained]
+    scores = [f1().score(parts.test.y, p.argmax(1)) for p in found]
+    assert min(scores) > 0.7
+    assert not torch.equal(found[0], found[1])
+    again = train(SOFT_SET, "btg_net", parts, SETTING, f1(), (3, 1))
+    # Each has the random numbers it would have alone, whichever trials stand beside it.
+    torch.testing.assert_close(again[1].probabilities(parts.test.x), found[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["ce", "aligned"])
+def test_graphs_are_judged_pair_by_pair(method):
+    pairs = torch.triu_indices(4, 4, 1)
+    parts = made(150, 4, 3, label=lambda x: (x[:, pairs[0], 0] - x[:, pairs[1], 0]).abs() < 0.7)
+    (one,) = train(Row("r", method), "graph_network", parts, SETTING, f1(), (1,))
+    p = one.probabilities(parts.test.x)
+    assert p.shape == (150 * 6, 2)
+    assert f1().score(parts.test.y.flatten(), p.argmax(1)) > 0.85
+
+
+def test_an_unknown_network_is_refused():
+    with pytest.raises(ValueError, match="Did you mean darknet19"):
+        network_of("darknet91", made(4, 3, label=lambda x: x[:, 0] > 0), {})
+
+
+def test_fewer_rows_keep_the_shares_of_the_classes():
+    few = prepare("mammography", 1100, 0)
+    sizes = [len(part) for part in (few.train, few.valid, few.test)]
+    assert np.allclose(np.array(sizes) / sum(sizes), [0.64, 0.16, 0.2], atol=0.01)
+    assert 22 <= sum(int(part.y.sum()) for part in (few.train, few.valid, few.test)) <= 28  # 2.32 %
+    torch.testing.assert_close(few.train.x.mean(0), torch.zeros(6), atol=1e-4, rtol=0)
+
+
+def test_estimators_see_components_of_images(monkeypatch):
+    parts = made(80, 3, 8, 8, label=lambda x: x[:, 0].mean((1, 2)) > 0)
+    monkeypatch.setattr(units, "prepare", lambda *_: parts)
+    scale = Scale(1, {})
+    rows = (Row("RF", "forest", {"n_estimators": 5}), Row("CCS", "ccs"))
+    columns = (Column("F1", "f1"),)
+    table = Table("t", "", "", (Data("d", "D"),), rows, columns, scale, scale)
+    for row in rows:
+        outcome = units.run(table, Point("trial", "d", row.name, {}, (1,)), 0)
+        assert outcome.scores[0]["F1"] > 0.7
+    assert len(units._estimator(rows[0], f1(), "images", 0).steps) == 2
