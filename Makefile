@@ -10,7 +10,7 @@ demo: $(VENV)/.core
 	$(BIN)/python examples/mammography.py
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # two processes with one thread each do not fight for cores
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
