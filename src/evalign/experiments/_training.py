@@ -16,7 +16,7 @@ from evalign.experiments._data import Parts
 from evalign.experiments._models import OneLogitEntropy, TwoLogits, loss_of, network_of
 from evalign.experiments._table import Row
 from evalign.metrics import Metric
-from evalign.training._fit import Fit, Phase, hard_matrix, predict_logits
+from evalign.training._fit import Fit, Phase, predict_logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,31 +53,14 @@ def stackable(row: Row, network: str) -> bool:
     return row.method == "ce" or (row.method == "metric" and "step" in row.settings)
 
 
-class _DenseFit(Fit):
-    """Training where every row has many targets: classes stand in the second dimension."""
-
-    @torch.no_grad()
-    def _judge(self, phase: Phase) -> dict[str, float]:
-        self.model.eval()
-        phase.loss.eval()
-        logits = predict_logits(self.model, self.valid.x)
-        self.predicted, self.num_classes = logits.argmax(1), logits.shape[1]
-        matrix = hard_matrix(self.predicted, self.valid, self.num_classes)
-        return {
-            "valid_loss": float(phase.loss(logits, self.valid.y)),
-            "valid_metric": float(self.metric(matrix)),
-        }
-
-
 def _alone(
     row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seed: int
 ) -> Trained:
     torch.manual_seed(seed)
     model = network_of(network, parts, setting)
     plan = _plan(row, parts, setting, metric)
-    kind = _DenseFit if parts.kind == "graph" else Fit
     judge = metrics.f1() if metric.over_thresholds else metric  # it judges decisions
-    fit = kind(model, parts.train, parts.valid, judge, batch_size=setting["batch_size"], seed=seed)
+    fit = Fit(model, parts.train, parts.valid, judge, batch_size=setting["batch_size"], seed=seed)
     start = perf_counter()
     fit.run(plan)
     seconds = perf_counter() - start

@@ -238,7 +238,7 @@ class Fit:
         phase.loss.eval()
         logits = predict_logits(self.model, self.valid.x)
         loss = _loss(phase.loss, logits, self.valid.y, self.valid.weight)
-        self.predicted, self.num_classes = logits.argmax(-1), logits.shape[1]
+        self.predicted, self.num_classes = logits.argmax(1), logits.shape[1]
         matrix = hard_matrix(self.predicted, self.valid, self.num_classes)
         judged = {"valid_loss": float(loss), "valid_metric": float(self.metric(matrix))}
         if self.constraints:
