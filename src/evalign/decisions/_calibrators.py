@@ -15,6 +15,7 @@ from sklearn.isotonic import IsotonicRegression
 from evalign._errors import expected, near, shown
 from evalign.decisions._calibration import fit_temperature
 from evalign.decisions._fit_rule import as_targets, class_indices, row_weights
+from evalign.decisions._rule import as_numbers
 from evalign.decisions._two_classes import Floats
 
 Method = Literal["temperature", "platt", "isotonic"]
@@ -155,20 +156,7 @@ CURVES: dict[str, Callable[[Floats, Any, Floats], Curve]] = {
 
 
 def _scores(scores: Any) -> Floats:
-    if hasattr(scores, "detach"):
-        scores = scores.detach().cpu().double().numpy()
-    try:
-        table = np.asarray(scores)
-        if table.dtype.kind not in "biufO":
-            raise TypeError
-        table = table.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise expected("scores", "to be an array of numbers", type(scores).__name__) from None
-    if table.ndim not in (1, 2) or 0 in table.shape:
-        raise expected("scores", "of shape (n,) or (n, classes)", f"shape {table.shape}")
-    if not np.isfinite(table).all():
-        row = int(np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(1))[0])
-        raise expected("scores", "without NaN or infinity", f"{shown(table[row].tolist())} in row {row}")
+    table = as_numbers("scores", scores)
     if table.ndim == 1 or table.shape[1] == 1:
         second = table.reshape(-1)
         return np.stack([np.zeros_like(second), second], axis=1)

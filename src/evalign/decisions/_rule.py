@@ -182,6 +182,25 @@ def _labels(labels: Any, dtype: Any) -> NDArray[Any]:
     return classes
 
 
+def as_numbers(argument: str, values: Any) -> NDArray[np.float64]:
+    """Check that values are finite numbers of shape (n,) or (n, classes), of any kind of array."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().double().numpy()
+    try:
+        table = np.asarray(values)
+        if table.dtype.kind not in "biufO":
+            raise TypeError
+        table = table.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise expected(argument, "to be an array of numbers", type(values).__name__) from None
+    if table.ndim not in (1, 2) or 0 in table.shape:
+        raise expected(argument, "of shape (n,) or (n, classes)", f"shape {table.shape}")
+    if not np.isfinite(table).all():
+        row = int(np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(1))[0])
+        raise expected(argument, "without NaN or infinity", f"{shown(table[row].tolist())} in row {row}")
+    return table
+
+
 def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.float64]:
     """Check probabilities and give (n, columns); one column is that of the second of two classes.
 
@@ -189,20 +208,7 @@ def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.flo
     array([[0.75, 0.25],
            [0.  , 1.  ]])
     """
-    if hasattr(probabilities, "detach"):
-        probabilities = probabilities.detach().cpu().double().numpy()
-    try:
-        p = np.asarray(probabilities)
-        if p.dtype.kind not in "biufO":
-            raise TypeError
-        p = p.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise expected("probabilities", "to be an array of numbers", type(probabilities).__name__) from None
-    if p.ndim not in (1, 2) or 0 in p.shape:
-        raise expected("probabilities", "of shape (n,) or (n, classes)", f"shape {p.shape}")
-    if not np.isfinite(p).all():
-        row = int(np.flatnonzero(~np.isfinite(p.reshape(len(p), -1)).all(1))[0])
-        raise expected("probabilities", "without NaN or infinity", f"{shown(p[row].tolist())} in row {row}")
+    p = as_numbers("probabilities", probabilities)
     low, high = p.min(), p.max()
     if low < -ROUNDING or high > 1 + ROUNDING:
         hint = "`fit_calibration` makes them of scores."
