@@ -10,8 +10,8 @@ from torch import Tensor
 
 from evalign._errors import expected, shown
 from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss
+from evalign.losses._trials import soft_set_losses
 from evalign.networks._checks import is_size
-from evalign.networks._soft_sets import soft_set_losses
 from evalign.networks._stacked import Stacked
 
 #: Losses whose work depends on the values, which `torch.func.vmap` cannot batch.

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evalign.losses import MetricLoss
 from evalign.losses._inputs import as_rows
+from evalign.losses._metric_loss import MetricLoss
 from evalign.softsets import LinearStep, Step
 
 
