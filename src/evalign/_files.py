@@ -37,22 +37,22 @@ def read_bundle(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Tens
         return facts, unpack(_get(folder, name, ".safetensors", facts["tensors"], facts["sha256"]))
 
 
-def write_texts(folder: Path, name: str, facts: dict[str, Any], texts: dict[str, str]) -> None:
-    """Write facts as `name`.json and each text as a file beside it, whole or not at all."""
-    files = {key: _put(folder, name, ".txt", text.encode()) for key, text in texts.items()}
-    sums = {key: hashlib.sha256(text.encode()).hexdigest() for key, text in texts.items()}
-    listed = {key: {"file": files[key], "sha256": sums[key]} for key in texts}
-    _finish(folder, name, {**facts, "texts": listed}, set(files.values()))
+def write_parts(
+    folder: Path, name: str, facts: dict[str, Any], parts: dict[str, bytes], suffix: str = ".txt"
+) -> None:
+    """Write facts as `name`.json and each part as a file beside it, whole or not at all."""
+    files = {key: _put(folder, name, suffix, content) for key, content in parts.items()}
+    sums = {key: hashlib.sha256(content).hexdigest() for key, content in parts.items()}
+    listed = {key: {"file": files[key], "sha256": sums[key]} for key in parts}
+    _finish(folder, name, {**facts, "parts": listed}, set(files.values()))
 
 
-def read_texts(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read what `write_texts` wrote, or say what is wrong with it."""
+def read_parts(folder: Path, name: str, suffix: str = ".txt") -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Read what `write_parts` wrote, or say what is wrong with it."""
     with _readable(folder, name):
         facts = _facts(folder, name)
-        listed = facts["texts"].items()
-        return facts, {
-            key: _get(folder, name, ".txt", one["file"], one["sha256"]).decode() for key, one in listed
-        }
+        listed = facts["parts"].items()
+        return facts, {key: _get(folder, name, suffix, one["file"], one["sha256"]) for key, one in listed}
 
 
 def _facts(folder: Path, name: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _finish(folder: Path, name: str, facts: dict[str, Any], parts: set[str]) -> 
 
 
 def _is_part(file: str, name: str) -> bool:
-    return re.fullmatch(rf"{name}-[0-9a-f]{{16}}\.(safetensors|txt)", file) is not None
+    return re.fullmatch(rf"{name}-[0-9a-f]{{16}}\.(safetensors|skops|txt)", file) is not None
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,10 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: How many trials run at a time; if not 1, with one thread each.
         random_state: Seed of the folds and of the methods.
         verbose: 1 shows the progress on standard error.
+        prepare: A transformer for the features, fitted anew on the rows each method is fitted on; with
+            it the features need not be numbers, and `best_estimator_` is a pipeline.
+        results: A file for finished trials; a killed `fit` called again does only what is missing. Needs
+            an integer `random_state`.
 
     Attributes:
         comparison_: The `Comparison` of the methods on the folds.
@@ -81,6 +86,8 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        prepare: Any = None,
+        results: str | PathLike[str] | None = None,
     ) -> None:
         self.metric = metric
         self.constraints = constraints
@@ -89,6 +96,8 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.prepare = prepare
+        self.results = results
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -102,15 +111,18 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> AlignedClassifier:
         """Choose by cross-validation, and fit the choice on all rows."""
         X, y = self._checked(X, y)
-        problem = Problem.checked(X, y, self.metric, self.constraints)
+        problem = Problem.checked(X, y, self.metric, self.constraints, self.prepare)
         if isinstance(self.cv, bool) or not isinstance(self.cv, int | np.integer) or self.cv < 2:
             raise expected("cv", "to be an integer >= 2", shown(self.cv))
+        if self.results is not None and not isinstance(self.random_state, int | np.integer):
+            raise expected("random_state", "to be an integer with `results`", shown(self.random_state))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         methods = makers(self.methods, problem)
         fewest = int(np.unique(y, return_counts=True)[1].min())
         folds = StratifiedKFold(min(int(self.cv), fewest), shuffle=True, random_state=seed)
         splits = list(folds.split(np.zeros(len(y)), y))
-        self.comparison_ = judge(problem, methods, splits, seed, self.n_jobs, verbose=bool(self.verbose))
+        show = bool(self.verbose)
+        self.comparison_ = judge(problem, methods, splits, seed, self.n_jobs, None, self.results, show)
         # The order of a dictionary is the user's own word on what is simple.
         order = (
             methods if isinstance(self.methods, Mapping) else [name for name in METHODS if name in methods]
@@ -139,6 +151,8 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return getattr(self.best_estimator_, name)(self._checked(X))
 
     def _checked(self, X: Any, *y: Any) -> Any:
+        if self.prepare is not None:  # it knows best what it takes
+            return (X, np.asarray(y[0])) if y else X
         sparse = "csr" if get_tags(self).input_tags.sparse else False
         new = {"ensure_min_samples": 2} if y else {"reset": False}
         return validate_data(self, X, *y, accept_sparse=sparse, ensure_all_finite="allow-nan", **new)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalign._errors import expected
-from evalign._files import read_texts, write_texts
+from evalign._files import read_parts, write_parts
 from evalign.boosting._train import Stages, lightgbm
 from evalign.decisions._scaling import Scaling
 from evalign.estimators._stored import check_kind, face, restore_face, settings_from, settings_of, whole
@@ -19,9 +19,9 @@ def save(model: Any, folder: str | PathLike[str]) -> None:
     """Write the model into the folder."""
     texts, weights = {}, []
     for number, one in enumerate(model.stages_):
-        texts[f"{number}.log_loss"] = one.base.model_to_string()
+        texts[f"{number}.log_loss"] = one.base.model_to_string().encode()
         if one.metric is not None:
-            texts[f"{number}.metric"] = one.metric.model_to_string()
+            texts[f"{number}.metric"] = one.metric.model_to_string().encode()
         weights.append(None if one.weights is None else one.weights.tolist())
     scaling = model.scaling_
     facts = {
@@ -30,12 +30,12 @@ def save(model: Any, folder: str | PathLike[str]) -> None:
         "weights": weights,
         "scaling": None if scaling is None else [scaling.slope, scaling.offsets.tolist()],
     }
-    write_texts(Path(folder), "model", facts, texts)
+    write_parts(Path(folder), "model", facts, texts)
 
 
 def load(cls: Any, folder: str | PathLike[str]) -> Any:
     """Read a model of a class from a folder."""
-    facts, texts = read_texts(Path(folder), "model")
+    facts, texts = read_parts(Path(folder), "model")
     check_kind(cls, facts)
     with whole(folder):
         model = cls(**settings_from(facts))
@@ -49,10 +49,10 @@ def load(cls: Any, folder: str | PathLike[str]) -> Any:
         return model
 
 
-def _stages(number: int, weights: Any, texts: dict[str, str], model: Any) -> Stages:
+def _stages(number: int, weights: Any, texts: dict[str, bytes], model: Any) -> Stages:
     lgb = lightgbm()
     base, metric = (
-        lgb.Booster(model_str=texts[key]) if key in texts else None
+        lgb.Booster(model_str=texts[key].decode()) if key in texts else None
         for key in (f"{number}.log_loss", f"{number}.metric")
     )
     if base is None or base.num_feature() != model.n_features_in_:

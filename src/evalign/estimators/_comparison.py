@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from evalign._errors import expected, is_number, near, shown
 from evalign.estimators._methods import Maker, Methods, makers
-from evalign.estimators._trials import Problem, Results, Task, Trial
+from evalign.estimators._trials import Problem, Results, Task, Trial, run, with_progress
 from evalign.metrics import Confusion, Constraint, Metric
 
 Splits = Sequence[tuple[NDArray[Any], NDArray[Any]]]
@@ -104,7 +103,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """The rows as a pandas table."""
-        import pandas as pd  # type: ignore[import-untyped]
+        import pandas as pd
 
         table = pd.DataFrame([asdict(row) for row in self.rows]).set_index("method")
         ends = [row.interval or (math.nan, math.nan) for row in self.rows]
@@ -148,7 +147,7 @@ def compare(
     X: Any, y: Any, metric: Metric | Callable[[Confusion], Tensor] | str, methods: Methods = None,
     repeats: int = 5, test_size: float = 0.2, n_jobs: int | None = 1, random_state: Any = 0, *,
     constraints: Constraint | str | Sequence[Constraint | str] = (), reference: str | None = None,
-    results: str | PathLike[str] | None = None, verbose: bool | None = None,
+    results: str | PathLike[str] | None = None, verbose: bool | None = None, prepare: Any = None,
 ) -> Comparison:  # fmt: skip
     """Compare methods on the same stratified splits of the data.
 
@@ -166,6 +165,7 @@ def compare(
             and a fitted decision rule, if it is among the methods, else the first.
         results: A file for finished trials; a killed run called again does only what is missing.
         verbose: Show the progress on standard error; None: only on a terminal.
+        prepare: A transformer for the features, fitted anew on the rows each method is fitted on.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.dummy import DummyClassifier
@@ -175,7 +175,7 @@ def compare(
     >>> found.best, round(found.row("guess").mean, 3)
     ('logistic', 0.0)
     """
-    problem = Problem.checked(X, y, metric, constraints)
+    problem = Problem.checked(X, y, metric, constraints, prepare)
     if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
         raise expected("repeats", "to be an integer >= 1", shown(repeats))
     if results is not None and not isinstance(random_state, int | np.integer):
@@ -235,32 +235,18 @@ def _run(
     waiting = [task for task in tasks if keys[task.method, task.repeat] not in known]
     for method, repeat in keys.keys() - {(task.method, task.repeat) for task in waiting}:
         yield replace(known[keys[method, repeat]], repeat=repeat)
+    together: dict[tuple[int, str], list[Task]] = {}
+    for task in waiting:
+        together.setdefault((task.repeat, task.training), []).append(task)
     if n_jobs in (None, 1):
-        found = (task.run(problem, one_thread=False) for task in waiting)
+        found = (run(tasks, problem, one_thread=False) for tasks in together.values())
     else:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        found = parallel(delayed(task.run)(problem, one_thread=True) for task in waiting)
-    for trial in _with_progress(found, len(waiting), verbose):
+        found = parallel(delayed(run)(tasks, problem, one_thread=True) for tasks in together.values())
+    for trial in with_progress(chain.from_iterable(found), len(waiting), verbose):
         if store and trial.error is None:  # what failed is tried again next time
             store.append(keys[trial.method, trial.repeat], trial)
         yield trial
-
-
-def _with_progress(found: Iterator[Trial], total: int, verbose: bool | None) -> Iterator[Trial]:
-    """Show on standard error how much is done: one line, written over again and again."""
-    if not (sys.stderr.isatty() if verbose is None else verbose):
-        yield from found
-        return
-    start = perf_counter()
-    try:
-        for done, trial in enumerate(found, 1):
-            yield trial
-            left = (perf_counter() - start) / done * (total - done)
-            bar = "#" * (20 * done // total)
-            sys.stderr.write(f"\r[{bar:.<20}] {done} of {total} trials, {left:.0f} s left   ")
-            sys.stderr.flush()
-    finally:
-        sys.stderr.write("\n")
 
 
 def _row(found: list[Trial], reference: list[Trial], share: float) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from evalign import metrics
 from evalign._errors import expected, is_number, shown
 from evalign.decisions import Calibration, DecisionRule, fit_calibration, fit_rule
 from evalign.decisions._fit_rule import one_number
+from evalign.estimators import _decision_files
 from evalign.metrics import Confusion, Constraint, Metric
 
 
@@ -49,6 +51,7 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         fold_rules_: The rule of each fold alone.
         thresholds_: For two classes, their thresholds; how far they lie apart says how sure the rule is.
         threshold_spread_: Their standard deviation.
+        validation_score_: The metric of the rule on the held-out rows.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression
@@ -113,17 +116,21 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
             )  # fmt: skip
 
         self.rule_ = rule(rows, p)
+        self.validation_score_ = self.rule_.value
         ends = np.cumsum([len(part.rows) for part in held])
         self.fold_rules_ = [
             rule(part.rows, p[end - len(part.rows) : end]) for part, end in zip(held, ends, strict=True)
         ]
-        if len(self.classes_) == 2:
-            self.thresholds_ = np.array([one.threshold for one in self.fold_rules_])
-            self.threshold_spread_ = float(self.thresholds_.std())
+        self._take_thresholds()
         if not self.rule_.feasible:
             missed = ", ".join(f"{name} by {by:.4f}" for name, by in self.rule_.missed.items())
             warnings.warn(f"No rule keeps the constraints on held-out rows; missed: {missed}.", stacklevel=2)
         return self
+
+    def _take_thresholds(self) -> None:
+        if len(self.classes_) == 2:
+            self.thresholds_ = np.array([one.threshold for one in self.fold_rules_])
+            self.threshold_spread_ = float(self.thresholds_.std())
 
     def _weights(self, sample_weight: Any, X: Any) -> NDArray[Any] | None:
         if sample_weight is None:
@@ -220,6 +227,17 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         """What the rule compares, (n,) for two classes, else (n, d): its sign or argmax predicts."""
         p = self._probabilities(X)
         return self.rule_.margins(p)
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Save the classifier, if scikit-learn's own: with skops, the rest in JSON."""
+        check_is_fitted(self, "rule_")
+        _decision_files.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> MetricDecision:
+        """Load a classifier; nothing in the files is executed."""
+        model: MetricDecision = _decision_files.load(cls, folder)
+        return model
 
 
 def _labels(y: Any) -> NDArray[Any]:

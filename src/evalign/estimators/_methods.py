@@ -88,7 +88,10 @@ def makers(methods: Methods, problem: Problem) -> dict[str, Maker]:
         methods = {name: name for name in methods}
     if not methods:
         raise expected("methods", "with at least one method", "none")
-    return {str(name): _maker(method, problem) for name, method in methods.items()}
+    found = {str(name): _maker(method, problem) for name, method in methods.items()}
+    if problem.prepare is None:
+        return found
+    return {name: partial(_prepared, make, problem.prepare) for name, make in found.items()}
 
 
 def _maker(method: Any, problem: Problem) -> Maker:
@@ -96,10 +99,15 @@ def _maker(method: Any, problem: Problem) -> Maker:
         if method not in METHODS:
             raise expected("methods", "to be known names", repr(method), near(method, METHODS))
         make = partial(METHODS[method].make, problem.metric, problem.constraints)
-        return partial(_imputed, make) if has_missing(problem.X) else make
+        return partial(_imputed, make) if problem.prepare is None and has_missing(problem.X) else make
     if not hasattr(method, "fit") or not hasattr(method, "predict") or isinstance(method, type):
         raise expected("methods", "to be names or scikit-learn classifiers", shown(method))
     return lambda seed: set_where_none(clone(method), "random_state", seed)
+
+
+def _prepared(make: Maker, prepare: Any, seed: int | None) -> Any:
+    """A method on prepared features; the preparation is fitted on the rows the method is fitted on."""
+    return make_pipeline(clone(prepare), make(seed))
 
 
 def _imputed(make: Maker, seed: int | None) -> Any:

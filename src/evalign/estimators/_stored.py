@@ -33,8 +33,9 @@ def settings_of(model: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
     settings["constraints"] = [bound.name for bound in bounds]
     state = settings["random_state"]
     settings["random_state"] = int(state) if isinstance(state, int | np.integer) else None
-    weights = settings["class_weight"]
-    settings["class_weight"] = list(weights.items()) if isinstance(weights, dict) else weights
+    weights = settings.get("class_weight")
+    if isinstance(weights, dict):
+        settings["class_weight"] = list(weights.items())
     plain: dict[str, Any] = json.loads(json.dumps(settings, default=_plain))
     return plain
 
@@ -44,7 +45,7 @@ def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
     settings = dict(facts["settings"])
     if facts["format"] == 1:
         settings["constraints"] = []
-    if isinstance(settings["class_weight"], list):
+    if isinstance(settings.get("class_weight"), list):
         settings["class_weight"] = dict(settings["class_weight"])
     settings["constraints"] = metrics.constraints(settings["constraints"])
     return settings
@@ -52,7 +53,7 @@ def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
 
 def face(model: Any) -> dict[str, Any]:
     """What every fitted classifier has: format and kind, classes, features, rule."""
-    names = getattr(model, "feature_names_in_", None)
+    names, width = getattr(model, "feature_names_in_", None), getattr(model, "n_features_in_", None)
     labels: list[Any] = model.classes_.tolist()
     if not all(isinstance(label, str | int | float | bool) for label in labels):
         raise expected("y", "with labels that are texts or numbers, to be saved", repr(labels[0]))
@@ -62,7 +63,7 @@ def face(model: Any) -> dict[str, Any]:
         "kind": type(model).__name__,
         "classes": labels,
         "classes_dtype": model.classes_.dtype.str,
-        "n_features_in": int(model.n_features_in_),
+        "n_features_in": None if width is None else int(width),
         "feature_names_in": None if names is None else names.tolist(),
         "validation_score": float(model.validation_score_),
         "rule": None if rule is None else rule.to_json(),
@@ -73,7 +74,8 @@ def restore_face(model: Any, facts: dict[str, Any]) -> None:
     """Give a classifier what `face` wrote."""
     kind = np.dtype(facts["classes_dtype"])
     model.classes_ = np.array(facts["classes"], dtype=object if kind.kind == "O" else kind)
-    model.n_features_in_ = facts["n_features_in"]
+    if facts["n_features_in"] is not None:
+        model.n_features_in_ = facts["n_features_in"]
     if facts["feature_names_in"] is not None:
         model.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
     model.validation_score_ = float(facts["validation_score"])

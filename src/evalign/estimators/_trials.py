@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,12 +16,14 @@ import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from evalign import metrics
 from evalign._errors import expected, shown
 from evalign.decisions._fit_rule import one_number
+from evalign.estimators._classifier import MetricClassifier
 from evalign.metrics import Constraint, Metric
 
 Constraints = tuple[Constraint, ...]
@@ -27,19 +31,22 @@ Constraints = tuple[Constraint, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """What methods are tried on: the data, the metric and its constraints."""
+    """What methods are tried on: the data, how it is prepared, the metric and its constraints."""
 
     X: Any
     y: NDArray[Any]
     metric: Metric
     constraints: Constraints
+    prepare: Any = None
 
     @staticmethod
-    def checked(X: Any, y: Any, metric: Any, constraints: Any) -> Problem:
+    def checked(X: Any, y: Any, metric: Any, constraints: Any, prepare: Any = None) -> Problem:
         """Check what the user gave."""
         X, y = indexable(X, column_or_1d(y, warn=True))
         check_classification_targets(y)
-        found = Problem(X, y, one_number(metrics.get(metric)), metrics.constraints(constraints))
+        if prepare is not None and not (hasattr(prepare, "fit") and hasattr(prepare, "transform")):
+            raise expected("prepare", "to be a scikit-learn transformer", shown(prepare))
+        found = Problem(X, y, one_number(metrics.get(metric)), metrics.constraints(constraints), prepare)
         labels, counts = np.unique(y, return_counts=True)
         if len(labels) < 2:
             raise ValueError(f"Expected `y` with two classes, but got 1 class: {shown(labels[0])}.")
@@ -56,7 +63,9 @@ class Problem:
     @property
     def identity(self) -> str:
         """The same for the same data, metric and constraints, in any process."""
-        return str(joblib.hash([self.X, self.y, settings([self.metric, *self.constraints])]))
+        # Without `prepare` the same as ever, so that files of older runs go on.
+        parts = [self.metric, *self.constraints, *([] if self.prepare is None else [self.prepare])]
+        return str(joblib.hash([self.X, self.y, settings(parts)]))
 
 
 @dataclass(frozen=True)
@@ -91,27 +100,37 @@ class Task:
             made = repr(error)
         return str(joblib.hash([self.method, made, self.train, self.test]))
 
-    def run(self, problem: Problem, one_thread: bool) -> Trial:
-        """Fit and judge; an error is a result too."""
-        threads = torch.get_num_threads()
+    @property
+    def training(self) -> str:
+        """The same for methods whose training is the same: of networks, the rule is fitted after it."""
         try:
             estimator = self.make()
-            if one_thread:
-                torch.set_num_threads(1)
-                set_where_none(estimator, "n_jobs", 1)
-            return self._judged(problem, estimator)
-        except Exception as error:
-            lines = str(error).strip().splitlines() or [""]
-            return Trial(self.method, self.repeat, error=f"{type(error).__name__}: {lines[0]}")
-        finally:
-            torch.set_num_threads(threads)
+        except Exception:
+            return f"{self.method} cannot be made"
+        last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        if not isinstance(last, MetricClassifier):
+            return self.method
+        last.set_params(rule=True)
+        return settings(estimator)
 
-    def _judged(self, problem: Problem, estimator: Any) -> Trial:
-        X, y = problem.X, problem.y
+    def fit(self, problem: Problem, one_thread: bool) -> tuple[Any, float]:
+        """The classifier fitted on the training part, and the seconds it took."""
+        estimator = self.make()
+        if one_thread:
+            set_where_none(estimator, "n_jobs", 1)
         start = perf_counter()
-        estimator.fit(_safe_indexing(X, self.train), y[self.train])
-        fitted = perf_counter()
-        guess = estimator.predict(_safe_indexing(X, self.test))
+        estimator.fit(_safe_indexing(problem.X, self.train), problem.y[self.train])
+        return estimator, perf_counter() - start
+
+    def failed(self, error: Exception) -> Trial:
+        """An error is a result too."""
+        lines = str(error).strip().splitlines() or [""]
+        return Trial(self.method, self.repeat, error=f"{type(error).__name__}: {lines[0]}")
+
+    def judged(self, problem: Problem, estimator: Any, fit_time: float) -> Trial:
+        """What a fitted classifier does on the test part."""
+        y, start = problem.y, perf_counter()
+        guess = estimator.predict(_safe_indexing(problem.X, self.test))
         done = perf_counter()
 
         def value(metric: Metric) -> float:
@@ -123,7 +142,55 @@ class Task:
         found = value(problem.metric)
         if not np.isfinite([found, *slacks]).all():
             raise expected("metric", "to be a number on every test part", found)
-        return Trial(self.method, self.repeat, found, slacks, fitted - start, done - fitted)
+        return Trial(self.method, self.repeat, found, slacks, fit_time, done - start)
+
+
+def run(tasks: Sequence[Task], problem: Problem, one_thread: bool) -> list[Trial]:
+    """Do tasks of one split and one training: fit once, and judge with and without the rule."""
+    threads = torch.get_num_threads()
+    try:
+        if one_thread:
+            torch.set_num_threads(1)
+        # With a rule first: it is fitted after training, and can be left away for the others.
+        first = max(tasks, key=lambda task: _has_rule(task.make()) if len(tasks) > 1 else False)
+        estimator, seconds = first.fit(problem, one_thread)
+        return [_judged(task, problem, estimator, seconds, first) for task in tasks]
+    except Exception as error:
+        return [task.failed(error) for task in tasks]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _judged(task: Task, problem: Problem, estimator: Any, seconds: float, first: Task) -> Trial:
+    try:
+        if task is not first and not _has_rule(task.make()):
+            estimator = copy.deepcopy(estimator)
+            last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+            last.set_params(rule=False).rule_ = None
+        return task.judged(problem, estimator, seconds)
+    except Exception as error:
+        return task.failed(error)
+
+
+def _has_rule(estimator: Any) -> bool:
+    return bool((estimator[-1] if isinstance(estimator, Pipeline) else estimator).rule)
+
+
+def with_progress(found: Iterator[Trial], total: int, verbose: bool | None) -> Iterator[Trial]:
+    """Show on standard error how much is done: one line, written over again and again."""
+    if not (sys.stderr.isatty() if verbose is None else verbose):
+        yield from found
+        return
+    start = perf_counter()
+    try:
+        for done, trial in enumerate(found, 1):
+            yield trial
+            left = (perf_counter() - start) / done * (total - done)
+            bar = "#" * (20 * done // total)
+            sys.stderr.write(f"\r[{bar:.<20}] {done} of {total} trials, {left:.0f} s left   ")
+            sys.stderr.flush()
+    finally:
+        sys.stderr.write("\n")
 
 
 @dataclass(frozen=True)

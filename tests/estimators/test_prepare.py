@@ -1,0 +1,98 @@
+"""Tables that are not numbers: `prepare` in `compare` and `AlignedClassifier`; networks trained once."""
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from evalign import AlignedClassifier, MetricClassifier, compare
+from evalign.estimators import _trials
+
+RANDOM = np.random.default_rng(0)
+TABLE = pd.DataFrame({"size": RANDOM.normal(size=200), "colour": RANDOM.choice(["red", "blue"], 200)})
+Y = np.where(TABLE["size"] + 2 * (TABLE["colour"] == "red") + RANDOM.normal(size=200) > 1.5, "yes", "no")
+
+
+class Spy(StandardScaler):
+    """Remembers how many rows it was fitted on."""
+
+    seen: ClassVar[list[int]] = []
+
+    def fit(self, X, y=None, sample_weight=None):
+        Spy.seen.append(len(X))
+        return super().fit(X, y, sample_weight)
+
+
+PREPARE = make_column_transformer((Spy(), ["size"]), (OneHotEncoder(), ["colour"]))
+METHODS = {"guess": DummyClassifier(), "logistic": LogisticRegression()}
+
+
+def test_the_preparation_is_fitted_on_training_rows_only():
+    Spy.seen.clear()
+    found = compare(TABLE, Y, "balanced_accuracy", METHODS, repeats=2, prepare=PREPARE)
+    assert found.best == "logistic"
+    assert Spy.seen == [160] * 4
+    assert not hasattr(PREPARE, "transformers_")
+
+
+def test_aligned_classifier_predicts_from_the_table_itself(tmp_path):
+    settings = {"methods": METHODS, "cv": 3, "random_state": 0, "prepare": PREPARE}
+    model = AlignedClassifier("balanced_accuracy", **settings, results=tmp_path / "trials.jsonl").fit(
+        TABLE, Y
+    )
+    assert model.best_method_ == "logistic"
+    assert set(model.predict(TABLE[:20])) == {"yes", "no"}
+    assert model.predict_proba(TABLE[:3]).shape == (3, 2)
+    assert len((tmp_path / "trials.jsonl").read_text().splitlines()) == 6
+    Spy.seen.clear()
+    again = AlignedClassifier("balanced_accuracy", **settings, results=tmp_path / "trials.jsonl").fit(
+        TABLE, Y
+    )
+    assert Spy.seen == [200]  # no trial was run again, only the refit
+    np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    with pytest.raises(ValueError, match="`random_state` to be an integer with `results`"):
+        AlignedClassifier(results=tmp_path / "t", prepare=PREPARE).fit(TABLE, Y)
+
+
+def test_bad_preparations_are_refused():
+    with pytest.raises(ValueError, match="Expected `prepare` to be a scikit-learn transformer"):
+        compare(TABLE, Y, "f1", METHODS, prepare="scale")
+
+
+def test_a_network_with_and_without_its_rule_is_trained_once(monkeypatch):
+    X = np.stack([TABLE["size"], TABLE["colour"] == "red"], axis=1).astype(float)
+    small = {"hidden": (8,), "max_epochs": 5}
+    methods = {
+        "plain": MetricClassifier("f1", "cross_entropy", **small),
+        "ruled": MetricClassifier("f1", "cross_entropy", rule=True, **small),
+        "other": MetricClassifier("f1", "focal", rule=True, **small),
+    }
+    alone = {
+        name: compare(X, Y, "f1", {name: one}, repeats=2).rows[0].values for name, one in methods.items()
+    }
+    fitted, fit = [], MetricClassifier.fit
+    monkeypatch.setattr(
+        MetricClassifier, "fit", lambda self, *rows: (fitted.append(self.rule), fit(self, *rows))[1]
+    )
+    found = compare(X, Y, "f1", methods, repeats=2)
+    assert {row.method: row.values for row in found.rows} == alone
+    assert fitted == [True] * 4
+    assert alone["plain"] != alone["ruled"]
+
+
+def test_an_error_in_a_shared_training_is_told_of_each_method():
+    X = TABLE[["size"]].to_numpy()
+    methods = {
+        rule: MetricClassifier("f1", "cross_entropy", rule=rule == "ruled", lr=-1.0)
+        for rule in ("plain", "ruled")
+    }
+    with pytest.raises(
+        ValueError, match=r"plain: ValueError: Expected `lr`.*ruled: ValueError: Expected `lr`"
+    ):
+        compare(X, Y, "f1", methods, repeats=1)
+    assert _trials.Task("broken", 0, lambda: 1 / 0, X, X).training == "broken cannot be made"
