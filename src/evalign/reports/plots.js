@@ -1,0 +1,214 @@
+"use strict";
+// Every plot is drawn from the facts of the page; words from data are text, never markup.
+const facts = JSON.parse(document.getElementById("facts").textContent);
+const models = facts.models || [];
+
+const known = (value) => typeof value === "number" && Number.isFinite(value);
+const number = (value, digits = 3, signed = false) => {
+  if (!known(value)) return "–";
+  const text = Math.abs(value).toFixed(digits);
+  const sign = Number(text) === 0 ? "" : value < 0 ? "−" : signed ? "+" : "";
+  return sign + text;
+};
+const count = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : "–");
+const percent = (share) => (known(share) ? `${number(100 * share, 1)} %` : "–");
+
+// Plotly reads a little HTML in its texts: nothing from data may be taken for it.
+const safe = (text, most = 28) => {
+  const letters = Array.from(String(text));
+  const short = letters.length > most ? letters.slice(0, most - 1).join("") + "…" : letters.join("");
+  return short.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
+};
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const COLOURS = ["one", "two", "three", "four", "five", "six", "seven"];
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
+const SYMBOLS = ["circle", "square", "triangle-up", "cross", "x", "star", "pentagon"];
+const lineOf = (place) => ({ color: colour(COLOURS[place % 7]), dash: DASHES[place % 5], width: 2 });
+
+const axis = (title, more = {}) => ({
+  title: { text: title, standoff: 8 }, gridcolor: colour("grid"), linecolor: colour("line"), zeroline: false,
+  fixedrange: true, automargin: true, ticks: "", ...more,
+});
+const layout = (more) => ({
+  font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("soft") },
+  paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "closest",
+  margin: { l: 8, r: 8, t: 8, b: 8 }, showlegend: false,
+  legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", bgcolor: "rgba(0,0,0,0)" },
+  hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
+  ...more,
+});
+const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false };
+
+const draw = (name, traces, form, height) => {
+  const place = document.getElementById(`plot-${name}`);
+  if (place) Plotly.react(place, traces, layout({ width: place.clientWidth, height, ...form }), CONFIG);
+};
+
+function drawComparison() {
+  const place = document.getElementById("plot-comparison");
+  if (!place) return;
+  const found = facts.comparison;
+  const better = found.higher_is_better === false ? -1 : 1;
+  const rows = found.rows.filter((row) => known(row.mean)).sort((a, b) => better * (a.mean - b.mean));
+  const names = rows.map((row) => safe(row.method));
+  const wide = place.clientWidth >= 640;
+  const every = rows.flatMap((row, at) => (row.values || []).map((value) => [value, at]));
+  const look = rows.map((row) => (row.method === found.best ? colour("two") : colour("one")));
+  const shape = rows.map((row) => (row.method === found.best ? "diamond" : "circle"));
+  const error = { type: "data", thickness: 1.5, width: 0 };
+  const others = rows.map((row, at) => [row, at]).filter(([row]) => known(row.difference));
+  const text = (row) => `${safe(row.method)}: ${number(row.mean)}`;
+  const gap = (row) => `${safe(row.method)}: ${number(row.difference, 3, true)}`
+    + (known(row.low) ? `, ${number(row.low)} to ${number(row.high)}` : "");
+  const ticks = { tickvals: rows.map((_, at) => at), ticktext: names, range: [-0.6, rows.length - 0.4], showgrid: false };
+  const half = wide ? [[0, 0.46], [0.54, 1]] : [[0, 1], [0, 1]];
+  const rise = wide ? [[0, 1], [0, 1]] : [[0.58, 1], [0, 0.42]];
+  const zero = { type: "line", xref: "x2", yref: "y2", x0: 0, x1: 0, y0: -0.6, y1: rows.length - 0.4 };
+  draw("comparison", [
+    { x: every.map((one) => one[0]), y: every.map((one) => one[1]), mode: "markers", hoverinfo: "skip",
+      marker: { symbol: "line-ns-open", size: 9, color: colour("soft"), opacity: 0.7 } },
+    { x: rows.map((row) => row.mean), y: rows.map((_, at) => at), mode: "markers", hovertext: rows.map(text),
+      hoverinfo: "text", marker: { size: 10, color: look, symbol: shape } },
+    { x: others.map(([row]) => row.difference), y: others.map(([, at]) => at), xaxis: "x2", yaxis: "y2", mode: "markers",
+      error_x: { ...error, symmetric: false, color: colour("ink"),
+        array: others.map(([row]) => (known(row.high) ? row.high - row.difference : 0)),
+        arrayminus: others.map(([row]) => (known(row.low) ? row.difference - row.low : 0)) },
+      hovertext: others.map(([row]) => gap(row)), hoverinfo: "text",
+      marker: { size: 10, color: others.map(([, at]) => look[at]), symbol: others.map(([, at]) => shape[at]) } },
+  ], {
+    xaxis: axis(safe(found.metric, 40), { domain: half[0] }),
+    xaxis2: axis(`difference to ${safe(found.reference)}`, { domain: half[1], anchor: "y2" }),
+    yaxis: axis("", { ...ticks, domain: rise[0] }),
+    yaxis2: axis("", { ...ticks, domain: rise[1], anchor: "x2", showticklabels: !wide }),
+    shapes: [{ ...zero, line: { color: colour("soft"), width: 1, dash: "dash" } }],
+  }, (wide ? 90 : 190) + (wide ? 34 : 60) * rows.length);
+}
+
+function drawMatrices() {
+  models.forEach((model, at) => {
+    if (!document.getElementById(`plot-matrix-${at}`)) return;
+    const shares = model.matrix.map((row) => {
+      const total = row.reduce((a, b) => a + b, 0);
+      return row.map((n) => (total ? n / total : 0));
+    });
+    const names = model.classes.map((name) => safe(name, 14));
+    const text = model.matrix.map((row, i) => row.map((n, j) =>
+      `true ${safe(model.classes[i])}, predicted ${safe(model.classes[j])}: ${count(n)} (${percent(shares[i][j])})`));
+    const ticks = { tickvals: names.map((_, k) => k), ticktext: names, showgrid: false, tickfont: { size: 9 } };
+    draw(`matrix-${at}`, [{ type: "heatmap", z: shares, text, hoverinfo: "text", zmin: 0, zmax: 1, showscale: false,
+      colorscale: [[0, colour("card")], [1, colour("one")]] }], {
+      xaxis: axis("predicted", { ...ticks, tickangle: -90 }),
+      yaxis: axis("true", { ...ticks, autorange: "reversed" }),
+    }, Math.min(620, 160 + 12 * names.length));
+  });
+}
+
+function drawPrecisionRecall(spot) {
+  const traces = [];
+  models.forEach((model, m) => (model.curves || []).forEach((curve, k, all) => {
+    if (m > 0 && all.length > 1) return; // many classes of two models are too many lines
+    const at = all.length > 1 ? k : m;
+    const name = safe(all.length > 1 ? curve.class : model.name);
+    traces.push({ x: curve.recall, y: curve.precision, mode: "lines", line: { ...lineOf(at), shape: "hv" }, name,
+      legendgroup: name, text: curve.thresholds.map((t) => `threshold ${number(t)}`),
+      hovertemplate: "recall %{x:.3f}, precision %{y:.3f}<br>%{text}<extra></extra>" });
+    traces.push({ x: [curve.chosen.recall], y: [curve.chosen.precision], mode: "markers", name, legendgroup: name,
+      showlegend: false, hovertext: [`${name}, chosen`], hoverinfo: "text+x+y",
+      marker: { symbol: "diamond", size: 12, color: lineOf(at).color, line: { color: colour("paper"), width: 1.5 } } });
+  }));
+  if (spot) {
+    traces.push({ x: [spot.recall], y: [spot.precision], mode: "markers", name: "slider", hoverinfo: "skip",
+      showlegend: false, marker: { symbol: "circle-open", size: 15, color: colour("ink"), line: { width: 2 } } });
+  }
+  draw("precision-recall", traces, {
+    showlegend: true, xaxis: axis("recall", { range: [-0.02, 1.02] }), yaxis: axis("precision", { range: [-0.02, 1.04] }),
+  }, 400);
+}
+
+// Where all constraints are kept, as stretches of positions.
+function keptStretches(part) {
+  const slacks = Object.values(part.constraints || {});
+  if (!slacks.length) return [];
+  const good = part.positions.map((_, at) => slacks.every((one) => known(one[at]) && one[at] >= -1e-9));
+  const found = [];
+  good.forEach((yes, at) => {
+    if (yes && !good[at - 1]) found.push([part.positions[at], part.positions[at]]);
+    if (yes) found[found.length - 1][1] = part.positions[at];
+  });
+  return found;
+}
+
+function drawAlong(part, now) {
+  if (!part || !document.getElementById("plot-along")) return;
+  const two = models[0].slider.kind === "threshold";
+  const metric = safe(models[0].metric, 40);
+  const traces = models.filter((model) => model.slider && (two || model === models[0])).map((model, m) => {
+    const one = two ? model.slider : part;
+    return { x: one.positions, y: one.values, mode: "lines", line: lineOf(m), name: safe(model.name),
+      hovertemplate: `${two ? "threshold" : "weight"} %{x:.3f}<br>${metric} %{y:.3f}<extra></extra>` };
+  });
+  traces.push({ x: [part.positions[part.chosen]], y: [part.values[part.chosen]], mode: "markers", hovertext: ["chosen"],
+    hoverinfo: "text+x+y", showlegend: false,
+    marker: { symbol: "diamond", size: 12, color: colour("one"), line: { color: colour("paper"), width: 1.5 } } });
+  traces.push({ x: [part.positions[now]], y: [part.values[now]], mode: "markers", hoverinfo: "skip", showlegend: false,
+    marker: { symbol: "circle-open", size: 15, color: colour("ink"), line: { width: 2 } } });
+  const chosen = part.positions[part.chosen];
+  const line = { type: "line", yref: "paper", x0: chosen, x1: chosen, y0: 0, y1: 1 };
+  const bands = keptStretches(part).map(([x0, x1]) => ({ type: "rect", yref: "paper", x0, x1, y0: 0, y1: 1,
+    fillcolor: colour("three"), opacity: 0.12, line: { width: 0 }, layer: "below" }));
+  const ticks = two ? {} : { type: "log", tickvals: [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16],
+    ticktext: ["1/16", "1/8", "1/4", "1/2", "1", "2", "4", "8", "16"] };
+  draw("along", traces, {
+    showlegend: true,
+    xaxis: axis(two ? `threshold on the probability of ${safe(models[0].classes[1])}` : `weight of ${safe(part.class)}`, ticks),
+    yaxis: axis(metric),
+    shapes: [...bands, { ...line, line: { color: colour("soft"), width: 1, dash: "dash" } }],
+  }, 400);
+}
+
+function drawTraining() {
+  const model = models.find((one) => one.history);
+  if (!model || !document.getElementById("plot-training")) return;
+  const rows = model.history;
+  const x = rows.map((row) => row.epoch);
+  const line = (key, name, place, more = {}) => ({ x, y: rows.map((row) => row[key]), name, mode: "lines+markers",
+    line: lineOf(place), marker: { symbol: SYMBOLS[place], size: 5 },
+    hovertemplate: `epoch %{x}: ${name} %{y:.3f}<extra></extra>`, ...more });
+  const starts = rows.filter((row, at) => !at || row.phase !== rows[at - 1].phase);
+  const traces = [line("hard", "hard metric", 0)];
+  const soft = rows.some((row) => known(row.soft));
+  if (soft) {
+    traces.push(line("soft", "soft metric", 1));
+    traces.push(line("temperature", "temperature", 2, { yaxis: "y2", mode: "lines",
+      line: { ...lineOf(2), width: 1.5, shape: "hv" } }));
+  }
+  draw("training", traces, {
+    showlegend: true, xaxis: axis("epoch"), yaxis: axis("metric on the validation rows"),
+    yaxis2: axis("temperature", { overlaying: "y", side: "right", showgrid: false, rangemode: "tozero", visible: soft }),
+    shapes: starts.slice(1).map((row) => ({ type: "line", yref: "paper", x0: row.epoch - 0.5, x1: row.epoch - 0.5, y0: 0,
+      y1: 1, line: { color: colour("line"), width: 1 } })),
+    annotations: starts.map((row) => ({ x: row.epoch - 0.5, y: 0, yref: "paper", xanchor: "left", yanchor: "bottom",
+      text: safe(row.phase), showarrow: false, font: { size: 12, color: colour("soft") } })),
+  }, 380);
+}
+
+function drawCalibration() {
+  models.forEach((model, at) => {
+    if (!model.calibration || !document.getElementById(`plot-calibration-${at}`)) return;
+    const line = (found, name, place) => ({ x: found.bins.map((one) => one.confidence), y: found.bins.map((one) => one.accuracy),
+      name, mode: "lines+markers", line: lineOf(place), marker: { symbol: SYMBOLS[place], size: 8 },
+      text: found.bins.map((one) => `${count(one.count)} rows`),
+      hovertemplate: "confidence %{x:.3f}, right %{y:.3f}<br>%{text}<extra></extra>" });
+    const { before, after } = model.calibration;
+    const low = Math.min(0.5, ...[before, after].flatMap((one) => (one ? one.bins : [])).flatMap((one) => [one.confidence, one.accuracy]));
+    const traces = [line(before, "as it is", 0)];
+    if (after) traces.push(line(after, "calibrated", 1));
+    traces.push({ x: [low, 1], y: [low, 1], mode: "lines", hoverinfo: "skip", showlegend: false,
+      line: { color: colour("soft"), width: 1, dash: "dot" } });
+    draw(`calibration-${at}`, traces, {
+      showlegend: true, xaxis: axis("confidence", { range: [low - 0.02, 1.02] }),
+      yaxis: axis("share that is right", { range: [low - 0.02, 1.02] }),
+    }, 360);
+  });
+}
