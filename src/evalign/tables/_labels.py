@@ -75,7 +75,7 @@ def _check_classes(name: str, found: list[str], rows: int, numeric: bool) -> Non
 
 def _as_known(name: str, found: list[str], known: list[str]) -> list[str]:
     """Each label as the model writes it: the same text, else the same number, else the same but for case."""
-    forms: dict[str | float, list[str]] = {}
+    forms: dict[Any, list[str]] = {}
     for one in known:
         for form in (one.casefold(), *_number(one)):
             forms.setdefault(form, []).append(one)

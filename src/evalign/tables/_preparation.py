@@ -14,12 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from evalign._errors import expected
 from evalign.tables._schema import Schema
 
-#: The types beyond scikit-learn's and NumPy's own that a stored preparation may hold, for skops.
-TRUSTED = [
-    "evalign.tables._preparation.Preparation",
-    "evalign.tables._schema.Column",
-    "evalign.tables._schema.Schema",
-]
+#: The types that a stored preparation may hold beyond those that skops trusts anyway.
+TRUSTED = ["evalign.tables._preparation.Preparation", "numpy.dtype"]
 #: The category of missing values.
 _MISSING = "(missing)"
 #: A column of categories becomes at most so many features, each with so many rows.
@@ -108,6 +104,12 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             ]
             names += [f"{column} rare"] if grouped else []
         return np.array(names, dtype=object)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "schema": self.schema.to_json()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "schema": Schema.from_json(state["schema"])})
 
     def _named(self, *kinds: str) -> list[str]:
         return [column.name for column in self.schema.kept if column.kind in kinds]
