@@ -1,0 +1,5 @@
+"""The command `evalign`; its parts are imported when they are needed, so that it starts at once."""
+
+from evalign.cli._main import main
+
+__all__ = ["main"]

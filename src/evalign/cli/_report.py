@@ -1,0 +1,27 @@
+"""`evalign report`: the page of a model, made anew from what was kept of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from evalign._errors import expected
+from evalign.cli._console import Console, usage
+from evalign.reports import write
+from evalign.tables import TableModel
+
+
+def run(console: Console, model: Path, out: Path | None) -> None:
+    """Read what the model knows, and write the page."""
+    with usage():
+        TableModel.load(model)
+        try:
+            facts = json.loads((model / "report.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise expected("model", "with report.json", f"{model} without") from None
+        if not isinstance(facts, dict):
+            raise expected("model", "with facts in report.json", type(facts).__name__)
+    path = out or model / "report.html"
+    write(facts, path)
+    console.result({"report": str(path)})
+    console.say(f"Report: {path}")

@@ -1,0 +1,168 @@
+"""What a file and the options ask for: features, classes, metric and constraints."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalign import __version__, metrics
+from evalign._errors import near
+from evalign.cli._console import Console, usage
+from evalign.cli._main import UsageError
+from evalign.estimators import METHODS
+from evalign.tables import Preparation, Schema, fingerprint, labels, read
+
+#: Labels that mean "positive" whatever their share.
+POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
+NEGATIVE = {"0", "-1", "false", "no", "n", "f", "negative", "neg"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A table to learn from, and what its classifiers are judged by."""
+
+    file: str
+    target: str
+    table: Any
+    schema: Schema
+    X: Any
+    y: NDArray[np.int64]
+    labels: tuple[str, ...]
+    metric: metrics.Metric
+    constraints: tuple[metrics.Constraint, ...]
+    warnings: tuple[str, ...]
+    fingerprint: str
+
+    @property
+    def positive(self) -> str | None:
+        """The positive of two classes."""
+        return self.labels[1] if len(self.labels) == 2 else None
+
+    def preparation(self) -> Preparation:
+        """How the columns become numbers, not yet fitted."""
+        return Preparation(self.schema)
+
+    def facts(self) -> dict[str, Any]:
+        """What a report says of the task and its data."""
+        counts = np.bincount(self.y, minlength=len(self.labels)).tolist()
+        return {
+            "task": {
+                "file": Path(self.file).name,
+                "target": self.target,
+                "metric": self.metric.name,
+                "higher_is_better": self.metric.higher_is_better,
+                "constraints": [one.name for one in self.constraints],
+                "classes": list(self.labels),
+                "positive": self.positive,
+            },
+            "data": {
+                "rows": len(self.y),
+                "columns": [self._column(column) for column in self.schema.columns],
+                "class_counts": dict(zip(self.labels, counts, strict=True)),
+                "warnings": list(self.warnings),
+            },
+        }
+
+    def _column(self, column: Any) -> dict[str, Any]:
+        values = self.X[column.name] if column.name in self.X else self.table[column.name]
+        return {
+            "name": column.name,
+            "kind": column.kind,
+            "missing": int(values.isna().sum()),
+            "distinct": int(values.nunique()),
+            "note": column.note,
+        }
+
+
+def task_of(
+    console: Console, file: str, target: str, metric: str, positive: str | None, constraints: Sequence[str]
+) -> Task:
+    """Read and check everything before any work begins."""
+    with usage():
+        found, bounds = metrics.get(metric), metrics.constraints(list(constraints))
+        if file != "-" and not Path(file).exists():
+            raise ValueError(f"There is no file {file}.")
+        table, said = quietly_read(file)
+        check_column(target, table)
+        names, y = classes_of(table[target], positive)
+        schema = Schema.infer(table, target)
+        X = schema.typed(table)
+    remarks = (*said, *schema.warnings)
+    for remark in remarks:
+        console.remark(f"Note: {remark}")
+    if positive is None and len(names) == 2:
+        console.remark(f"The positive class is {names[1]!r}; --positive chooses another.")
+    return Task(file, target, table, schema, X, y, names, found, bounds, remarks, fingerprint(table))
+
+
+def quietly_read(file: str) -> tuple[Any, tuple[str, ...]]:
+    """A table, and what there is to say about its file."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = read(file)
+    return table, tuple(dict.fromkeys(str(one.message) for one in caught))
+
+
+def check_column(name: str, table: Any) -> None:
+    """Refuse a name that is not a column, and say which are near."""
+    columns = [str(column) for column in table.columns]
+    if name not in columns:
+        raise UsageError(f"Expected `target` to be a column, but got {name!r}. {near(name, columns)}")
+
+
+def classes_of(column: Any, positive: str | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The names of the classes, the positive one of two last, and the class of each row."""
+    texts = labels(column)
+    names, counts = np.unique(texts, return_counts=True)
+    if positive is not None and len(names) != 2:
+        raise ValueError(f"Expected `positive` only with two classes, but got {len(names)} classes.")
+    if positive is not None and positive not in names:
+        known = ", ".join(names.tolist())
+        raise ValueError(f"Expected `positive` to be one of {known}, but got {positive!r}.")
+    order = names.tolist()
+    if len(order) == 2 and (positive or _usual(order, counts.tolist())) == order[0]:
+        order = order[::-1]
+    index = {name: number for number, name in enumerate(order)}
+    return tuple(order), np.array([index[text] for text in texts.tolist()], dtype=np.int64)
+
+
+def _usual(names: list[str], counts: list[int]) -> str:
+    """Which of two classes is the positive one if nobody says: by its name, else the rarer one."""
+    plain = [name.strip(" '\"").lower() for name in names]
+    for word, other, name in ((plain[0], plain[1], names[0]), (plain[1], plain[0], names[1])):
+        if word in POSITIVE and other in NEGATIVE:
+            return name
+    return names[0] if counts[0] < counts[1] else names[1]
+
+
+def methods_of(text: str | None) -> list[str]:
+    """The names of methods in a text with commas between."""
+    if text is None:
+        return list(METHODS)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in METHODS:
+            raise UsageError(f"Expected `methods` to be known names, but got {name!r}. {near(name, METHODS)}")
+    if not names or len(set(names)) < len(names):
+        raise UsageError(f"Expected `methods` to be different names, but got {text!r}.")
+    return names
+
+
+def versions() -> dict[str, str]:
+    """The versions of what the numbers depend on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"evalign": __version__, "python": sys.version.split()[0]}
+    for name in ("torch", "scikit-learn", "lightgbm", "numpy", "pandas"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

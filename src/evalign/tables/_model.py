@@ -1,0 +1,199 @@
+"""A classifier with its preparation of tables, and the folder it is kept in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import zipfile
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalign import metrics
+from evalign._errors import expected, shown
+from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision
+from evalign.estimators._decision_files import skops, unpack
+from evalign.tables._preparation import TRUSTED, Preparation
+from evalign.tables._schema import Schema
+
+FORMAT = 1
+
+#: What a folder may hold a classifier of.
+KINDS = {kind.__name__: kind for kind in (MetricBooster, MetricClassifier, MetricDecision)}
+
+#: The parts that are read again; a report or a note beside them is nobody's business.
+PART = re.compile(
+    r"preparation\.skops|rule\.json|classifier/model\.json|classifier/model-[0-9a-f]{16}\.[a-z]+"
+)
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A classifier that takes tables as they come from a file, and names its classes.
+
+    Attributes:
+        schema: The columns it takes.
+        preparation: How they become numbers, fitted.
+        classifier: What was fitted on the numbers, with the classes 0, 1, ...
+        labels: The name of each class.
+        facts: What else is known: metric, constraints, method, target, seed, scores, versions.
+    """
+
+    schema: Schema
+    preparation: Preparation
+    classifier: Any
+    labels: tuple[str, ...]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> metrics.Metric:
+        """What the model was fitted for."""
+        return metrics.get(self.facts["metric"])
+
+    @property
+    def constraints(self) -> tuple[metrics.Constraint, ...]:
+        """The bounds it was to keep."""
+        return metrics.constraints(self.facts["constraints"])
+
+    def prepared(self, table: Any) -> NDArray[np.float64]:
+        """The features of a table as numbers."""
+        return np.asarray(self.preparation.transform(self.schema.typed(table)))
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """The name of the class of each row."""
+        return self.named(self.classifier.predict(self.prepared(table)))
+
+    def predict_proba(self, table: Any) -> NDArray[np.float64]:
+        """The probability of each class, in the order of `labels`."""
+        return np.asarray(self.classifier.predict_proba(self.prepared(table)))
+
+    def named(self, classes: NDArray[Any]) -> NDArray[Any]:
+        """The names of classes."""
+        return np.asarray(np.array(self.labels, dtype=object)[np.asarray(classes, dtype=int)])
+
+    def save(self, folder: str | PathLike[str], extra: dict[str, str] | None = None) -> None:
+        """Write the folder, whole or not at all; `extra` are files of text to put beside the model."""
+        target = Path(folder)
+        check_target(target)
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            self._write(draft, extra or {})
+            _put_in_place(draft, target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _write(self, draft: Path, extra: dict[str, str]) -> None:
+        draft.mkdir(parents=True)
+        self.classifier.save(draft / "classifier")
+        content = skops().dumps(self.preparation, compression=zipfile.ZIP_DEFLATED)
+        (draft / "preparation.skops").write_bytes(content)
+        rule = getattr(self.classifier, "rule_", None)
+        if rule is not None:
+            (draft / "rule.json").write_text(rule.to_json())
+        files = sorted(path for path in draft.rglob("*") if path.is_file())
+        facts = {
+            "format": FORMAT,
+            "kind": type(self.classifier).__name__,
+            "labels": list(self.labels),
+            "schema": self.schema.to_json(),
+            **self.facts,
+            "files": {path.relative_to(draft).as_posix(): _digest(path) for path in files},
+        }
+        (draft / "model.json").write_text(json.dumps(facts, indent=1, allow_nan=False))
+        for name, text in extra.items():
+            (draft / name).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> TableModel:
+        """Read a folder; nothing in it is executed, and what was changed or is newer is refused."""
+        root = Path(folder)
+        facts = _read_facts(root)
+        _check_files(root, facts.pop("files"))
+        facts.pop("format")
+        try:
+            labels, schema = tuple(facts.pop("labels")), Schema.from_json(facts.pop("schema"))
+            kind = KINDS[facts.pop("kind")]
+            metrics.get(facts["metric"]), metrics.constraints(facts["constraints"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise expected("model", "with a whole model.json", f"{root} ({error!r})") from None
+        if not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
+            raise expected("model", "with different texts as labels", shown(list(labels))[:80])
+        preparation = unpack((root / "preparation.skops").read_bytes(), list(TRUSTED))
+        if not isinstance(preparation, Preparation) or preparation.schema != schema:
+            raise expected("model", "with a preparation of its own columns", type(preparation).__name__)
+        classifier = kind.load(root / "classifier")
+        if classifier.classes_.tolist() != list(range(len(labels))):
+            raise expected("model", f"with a classifier of {len(labels)} classes", classifier.classes_)
+        return cls(schema, preparation, classifier, labels, facts)
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to replace what is not a model, before any work is done."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise expected("out", "to be a folder", f"the file {folder}")
+    if folder.is_dir() and any(folder.iterdir()):
+        try:
+            _read_facts(folder)
+        except ValueError:
+            raise expected("out", "to be new, empty or a model", f"{folder} with other files") from None
+    parent = folder.absolute().parent
+    if not parent.is_dir():
+        raise expected("out", "in a folder that exists", str(folder))
+    if not os.access(parent, os.W_OK):
+        raise expected("out", "in a folder that can be written", str(folder))
+
+
+def _put_in_place(draft: Path, target: Path) -> None:
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = target.with_name(f".{target.name}.old.{os.getpid()}")
+    target.rename(old)
+    try:
+        draft.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _read_facts(root: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((root / "model.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise expected("model", "to be the folder of a model", f"{root} without model.json") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise expected("model", "with a readable model.json", f"{root} ({error})") from None
+    if not isinstance(facts, dict) or not {"format", "files", "kind", "schema", "labels"} <= set(facts):
+        raise expected("model", "to be the folder of a model", f"{root} with another model.json")
+    if type(facts["format"]) is not int or not 1 <= facts["format"] <= FORMAT:
+        raise expected("model", f"of format {FORMAT} or older", facts["format"], "Upgrade evalign.")
+    return facts
+
+
+def _check_files(root: Path, files: Any) -> None:
+    if not isinstance(files, dict) or not {"preparation.skops", "classifier/model.json"} <= set(files):
+        raise expected("model", "with a list of its files", shown(files)[:80])
+    for name, digest in files.items():
+        path = root / name
+        if not PART.fullmatch(name) or path.is_symlink() or path.parent.is_symlink():
+            raise expected("model", "with its files inside", repr(name)[:80])
+        if not path.is_file():
+            raise expected("model", "with all its files", f"{root} without {name}")
+        if _digest(path) != digest:
+            raise expected("model", "with the files that were saved", f"{name} with another checksum")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
