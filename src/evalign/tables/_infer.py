@@ -69,22 +69,36 @@ def infer(table: Any, target: str) -> Schema:
         raise expected(
             "table", "with a column to learn from", f"none beside {target!r}. {' '.join(warnings)}"
         )
-    kept[target] = _values.categories(_values.plain(table[target]))
-    copies = int(pd.DataFrame(kept, index=table.index).duplicated().sum())
+    goal = _values.categories(_values.plain(table[target]))
+    warnings += [
+        f"`{name}` says the same as `{target}`: is it known before?" for name in _tellers(kept, goal)
+    ]
+    copies = int(pd.DataFrame({**kept, target: goal}, index=table.index).duplicated().sum())
     if copies:
-        warnings.append(
-            f"{copies} of {len(table)} rows repeat another: copies in training and test flatter a score."
-        )
+        said = f"{copies} of {len(table)} rows repeat another"
+        warnings.append(f"{said}: copies in training and test flatter a score.")
     return Schema(tuple(columns), tuple(warnings))
+
+
+def _tellers(columns: dict[str, Any], goal: Any) -> list[str]:
+    """The columns that are the target under other names."""
+    codes, classes = pd.factorize(goal, use_na_sentinel=False)
+    found = []
+    for name, values in columns.items() if len(codes) >= FEW else ():
+        others, distinct = pd.factorize(values, use_na_sentinel=False)
+        pairs = np.unique(others * len(classes) + codes)
+        found += [name] if len(classes) == len(distinct) == len(pairs) else []
+    return found
 
 
 def _column(name: str, column: Any) -> _Found:
     values = _values.plain(column)
-    if pa.types.is_float64(values.type):
-        return _number(name, _values.numbers(values)[0])
     if pa.types.is_timestamp(values.type):
         moment = _values.dates(values, "iso")[0]
         return _unless_constant(_Found("date", format="iso"), moment)
+    number, odd = _values.numbers(values)
+    if not odd.any():
+        return _number(name, number)
     distinct, codes = _values.encoded(_values.texts(values))
     counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
     return _text(name, distinct, codes, counts)
@@ -92,12 +106,9 @@ def _column(name: str, column: Any) -> _Found:
 
 def _text(name: str, distinct: Any, codes: Codes, counts: Codes) -> _Found:
     """The kind of a column of text, from its distinct values and how often each stands."""
-    total = int(counts.sum())
-    if not total:
-        return _Found("dropped", "all its values are missing")
     comma, doubt = _decimal_comma(distinct)
     number, odd = _values.numbers(distinct, comma)
-    share = counts[~odd].sum() / total
+    share = counts[~odd].sum() / counts.sum()
     if share >= ENOUGH:
         found = _number(name, np.append(number, np.nan)[codes])
         found.format = "," if comma and found.kind == "number" else ""
@@ -180,7 +191,7 @@ def _decimal_comma(distinct: Any) -> tuple[bool, str]:
         return float(pc.mean(pc.match_substring_regex(commas, pattern).cast(pa.float64())).as_py())
 
     doubt = f"the comma in {shortened(commas[0].as_py())} may be one of thousands or of decimals"
-    thousands = share(r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$")
+    thousands = share(r"^[+-]?[1-9]\d{0,2}([., ']\d{3})+([.,]\d+)?$")
     if share(r"^[+-]?\d*,\d*([eE][+-]?\d+)?$") < ENOUGH:
         return False, doubt if thousands >= ENOUGH else ""
     points = pc.any(pc.match_substring_regex(others, r"^[+-]?\d*\.\d+$")).as_py()

@@ -22,7 +22,7 @@ from evalign.tables._values import TEXT
 
 SEPARATORS = ",;\t|"
 #: The start of a file from which the header and the separator are found.
-_HEAD = 1 << 18
+_HEAD = 1 << 20
 #: No row of a CSV file may be longer.
 _BLOCK = 1 << 23
 
@@ -122,18 +122,18 @@ def _decoded(column: Any) -> Any:
 
 def _csv(text: Text) -> Iterator[Any]:
     head = text.head(_HEAD)
-    head = head.lstrip(b"\r\n \t") if not head.strip() else head.lstrip(b"\r\n")
-    text.buffer = text.buffer.lstrip(b"\r\n")
-    if not head:
+    whole = len(head) < _HEAD
+    if not head.strip():
         raise expected("source", "to be a table", f"{text.name}, which is empty")
-    said = re.match(rb"(?i)sep=([,;|\t])\r?\n", head)  # how Excel tells itself the separator
-    if said:
-        text.buffer = text.buffer[said.end() :]
-        head = head[said.end() :]
-    sample = head.decode(errors="ignore")
-    separator = said[1].decode() if said else found_separator(sample, whole=len(head) < _HEAD)
-    names = _checked(next(_records(sample, separator)), text.name)
-    yield from _parsed(text, separator, names)
+    # Empty lines come before a header; in the first one, Excel tells itself the separator.
+    lead = re.match(rb"[\r\n]*(?:(?i:sep)=([,;|\t])[\r\n]+)?", head)
+    assert lead is not None
+    text.buffer = text.buffer[lead.end() :]
+    sample = head[lead.end() :].decode(errors="ignore")
+    if not whole and not re.search("[\r\n]", sample):
+        raise expected("source", f"with a header below {_HEAD >> 20} MB", f"a longer one in {text.name}")
+    separator = lead[1].decode() if lead[1] else found_separator(sample, whole)
+    yield from _parsed(text, separator, _checked(next(_records(sample, separator)), text.name))
 
 
 def _parsed(text: Text, separator: str, names: list[str]) -> Iterator[Any]:
@@ -149,11 +149,12 @@ def _parsed(text: Text, separator: str, names: list[str]) -> Iterator[Any]:
                 column_types=dict.fromkeys(names, TEXT), strings_can_be_null=False, check_utf8=False
             ),
         )
-        for batch in reader:
-            yield batch
+        for found in reader:
+            batch = found if found.num_rows else batch
+            yield found
     except pa.ArrowInvalid as error:
         raise _explained(error, text.name) from None
-    if text.quotes % 2 and batch is not None and batch.num_rows:
+    if text.quotes % 2 and batch is not None:
         last = [column[-1].as_py() for column in batch.columns]
         if any("\n" in value or "\r" in value for value in last):
             raise expected(
@@ -165,7 +166,11 @@ def _explained(error: Exception, name: str) -> ValueError:
     ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
     if ragged:
         row, wanted, got = ragged.groups()
-        return expected("source", f"with {wanted} columns in every row", f"{got} in row {row} of {name}")
+        return expected(
+            "source",
+            f"with {wanted} columns in every row",
+            f"{got} in row {row} of {name} (its header is row 1)",
+        )
     if "straddl" in str(error):
         hint = "Is there a quote that is never closed?"
         return expected("source", f"with rows below {_BLOCK >> 20} MB", f"a longer one in {name}", hint)
@@ -183,7 +188,7 @@ def found_separator(sample: str, whole: bool = True) -> str:
         sizes = [len(record) for record in _records(sample, separator)]
         rows = sizes[1:] if whole or len(sizes) < 3 else sizes[1:-1]  # the sample cuts its last row
         alike = sum(size == sizes[0] for size in rows) / max(len(rows), 1)
-        return (alike if sizes[0] > 1 else -1, sizes[0])
+        return (alike if sizes[0] > 1 else alike - 2, sizes[0])
 
     return max(SEPARATORS, key=standing)
 
