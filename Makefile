@@ -6,8 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 .PHONY: demo test lint docs clean
 
-demo: $(VENV)/.core
-	$(BIN)/python examples/mammography.py
+demo: $(VENV)/.cli
+	$(BIN)/evalign compare src/evalign/datasets/data/mammography.csv.gz --target class --metric f1 --repeats 3 --out demo
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # two processes with one thread each do not fight for cores
@@ -22,16 +22,16 @@ docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site
+	rm -rf $(VENV) site demo
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("evalign needs Python 3.10 or newer" if sys.version_info < (3, 10) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) --editable .
+$(VENV)/.cli: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[cli]'
 	touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
-	touch $@ $(VENV)/.core
+	touch $@ $(VENV)/.cli

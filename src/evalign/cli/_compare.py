@@ -34,7 +34,7 @@ def run(
         prepare=task.preparation(),
     )  # fmt: skip
     show(console, found)
-    models = on_rows_set_aside(console, task, found.best, "best", seed, test_size)
+    models = on_rows_set_aside(console, task, found.best, "best", names, seed, test_size)
     facts = {
         **origin(f"{target}: which method for {task.metric.name}?", found.advice, seed),
         **task.facts(),

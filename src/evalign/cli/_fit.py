@@ -33,12 +33,12 @@ def run(
         raise UsageError(
             f"Expected `method` to be auto or a known name, but got {method!r}. {near(method, METHODS)}"
         )
-    names = methods_of(methods)
+    names = methods_of(methods) if method == "auto" else [method]
     with usage():
         check_target(out)
         task = task_of(console, data, target, metric, positive, constraints)
     pipeline, comparison, method = _trained(console, task, method, names, folds, jobs, seed, out)
-    models = on_rows_set_aside(console, task, method, "chosen", seed)
+    models = on_rows_set_aside(console, task, method, "chosen", names, seed)
     answer = _answer(method, comparison, models[0])
     facts = {
         **origin(f"{target}: a classifier for {task.metric.name}", answer, seed),
