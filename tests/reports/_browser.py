@@ -12,8 +12,9 @@ import websocket
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run", "--hide-scrollbars",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
+    "--hide-scrollbars",
 ]  # fmt: skip
 
 
@@ -102,7 +103,15 @@ class Browser:
 
     def press(self, key, times=1):
         """Press a key, where the focus is."""
-        codes = {"ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, "Tab": 9, "Enter": 13, "PageUp": 33}
+        codes = {
+            "ArrowRight": 39,
+            "ArrowLeft": 37,
+            "Home": 36,
+            "End": 35,
+            "Tab": 9,
+            "Enter": 13,
+            "PageUp": 33,
+        }
         words = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
         text = {"text": "\r"} if key == "Enter" else {}
         for _ in range(times):

@@ -9,8 +9,9 @@ from evalign.reports._html import Html, count, details, interval, join, number, 
 from evalign.reports._html import plot as plot_of
 from evalign.reports._sections import Facts, section
 
-#: Up to so many classes a matrix is a table, up to so many it is a plot; beyond, its worst cells are listed.
-TABLE, PLOT, PAIRS, LISTED = 12, 60, 15, 20
+#: Up to so many classes two matrices stand side by side, a matrix is a table, or it is a plot; beyond, its
+#: worst cells are listed. So many of them, and so many classes at once.
+SIDE, TABLE, PLOT, PAIRS, LISTED = 5, 12, 60, 15, 20
 
 
 def matrices(facts: Facts) -> Html | None:
@@ -18,9 +19,14 @@ def matrices(facts: Facts) -> Html | None:
     models = [one for one in facts.get("models") or () if one.get("matrix")]
     if not models:
         return None
-    rows = count(models[0].get("rows"))
-    lead = f"Counts on {rows} held-out rows; below each its share of the true class."
-    cards = [tag("div", heading(one), _matrix(one, place), class_="card") for place, one in enumerate(models)]
+    d = len(models[0]["classes"])
+    lead = f"On {count(models[0].get('rows'))} held-out rows."
+    lead += " Below each count, its share of the true class." if d <= TABLE else ""
+    size = "card" if d <= SIDE or d > TABLE else "card wide"
+    cards = [
+        tag("div", heading(one), _matrix(one, place), class_=size)
+        for place, one in enumerate(facts["models"]) if one.get("matrix")
+    ]  # fmt: skip
     return section(
         "decisions", "What is decided, right and wrong", tag("p", lead, class_="lead"),
         tag("div", *cards, class_="side"), _metrics(models),
@@ -46,17 +52,20 @@ def _matrix(model: Facts, place: int) -> Html:
 
 def counts_table(cells: list[list[Any]], classes: list[str], caption: str, id_: str | None = None) -> Html:
     """A confusion matrix with counts and rates."""
-    corner = tag("th", "true ↓, predicted →", class_="corner", scope="col")
-    head = tag("tr", corner, *(tag("th", name, scope="col") for name in classes))
+
+    def name(text: str) -> Html:
+        return tag("span", text, class_="clamp", title=text if len(text) > 12 else None)
+
+    corner = tag("th", tag("span", "true ↓ "), tag("span", "predicted →"), class_="corner", scope="col")
+    head = tag("tr", corner, *(tag("th", name(one), scope="col") for one in classes))
     body = []
     for i, row in enumerate(cells):
         total = sum(row)
         parts = [_cell(n, n / total if total else None, i == j) for j, n in enumerate(row)]
-        body.append(tag("tr", tag("th", classes[i], scope="row"), *parts))
-    inner = tag(
-        "table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_="matrix", id=id_
-    )
-    return scrolled(inner, caption)
+        body.append(tag("tr", tag("th", name(classes[i]), scope="row"), *parts))
+    kind = "matrix few" if len(classes) <= 3 else "matrix"
+    inner = tag("table", tag("thead", head), tag("tbody", *body), class_=kind, id=id_)
+    return scrolled(inner, caption, visible=False)
 
 
 def _cell(n: Any, share: float | None, right: bool) -> Html:
@@ -162,23 +171,24 @@ def slider(facts: Facts) -> Html | None:
     control = tag(
         "div", None if two else picker,
         tag("p", tag("label", what, " ", for_="slider"), value),
-        Html(f'<input type="range" id="slider" min="0" max="{last}" step="1" value="{int(at)}">'),
+        Html(f'<input type="range" id="slider" min="0" max="{last}" value="{int(at)}" list="slider-chosen">'),
+        tag("datalist", tag("option", value=int(at)), id="slider-chosen"),
         tag("button", "Back to the chosen rule", type="button", id="slider-back"),
         class_="control", hidden=True,
     )  # fmt: skip
     shown = counts_table(model["matrix"], classes, "Confusion matrix at this position", "slider-matrix")
+    size = "wide" if len(classes) > SIDE else None
     return section(
         "move", "Move the threshold" if two else "Move the weight of a class", tag("p", lead, class_="lead"),
-        control, tag("div", _readout(model, part), shown if len(classes) <= TABLE else None, class_="side"),
+        control, tag("div", tag("div", *_readout(model, part)),
+                     tag("div", shown, class_=size) if len(classes) <= TABLE else None, class_="side"),
     )  # fmt: skip
 
 
-def _readout(model: Facts, part: Facts) -> Html:
+def _readout(model: Facts, part: Facts) -> tuple[Html, ...]:
     """The numbers at the chosen position; JavaScript writes those of another into the same places."""
     k = _focus(model, part)
-    own = (model.get("per_class") or [])[k] if model.get("per_class") else {}
-    predicted = sum(row[k] for row in model["matrix"])
-    name = str(model["classes"][k])
+    own = model["per_class"][k] if model.get("per_class") else {}
 
     def line(term: str, value: Any, id_: str, note: Any = None) -> Html:
         return tag("div", tag("dt", term), tag("dd", tag("span", value, id=id_), note))
@@ -187,15 +197,19 @@ def _readout(model: Facts, part: Facts) -> Html:
         line(bound, join(number(one.get("value")), " ", status(one)), f"slider-bound-{place}")
         for place, (bound, one) in enumerate((model.get("constraints") or {}).items())
     ]
-    change, of = tag("small", "as chosen", id="slider-change"), tag("small", name, class_="focus")
-    return tag(
-        "dl",
-        line(str(model.get("metric")), number(model.get("value")), "slider-value", change),
-        line("precision", number(own.get("precision")), "slider-precision", of),
-        line("recall", number(own.get("recall")), "slider-recall", of),
-        line("rows predicted", count(predicted), "slider-predicted", of),
-        *bounds, class_="readout",
-    )  # fmt: skip
+    change = tag("small", "as chosen", id="slider-change")
+    value = line(str(model.get("metric")), number(model.get("value")), "slider-value", change)
+    return (
+        tag("dl", value, *bounds, class_="readout"),
+        tag("h3", "Class “", tag("span", model["classes"][k], id="slider-focus"), "”"),
+        tag(
+            "dl",
+            line("precision", number(own.get("precision")), "slider-precision"),
+            line("recall", number(own.get("recall")), "slider-recall"),
+            line("rows predicted", count(sum(row[k] for row in model["matrix"])), "slider-predicted"),
+            class_="readout",
+        ),
+    )
 
 
 def _focus(model: Facts, part: Facts) -> int:

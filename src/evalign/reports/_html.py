@@ -91,7 +91,6 @@ def table(
     caption: str,
     *,
     texts: int = 1,
-    id_: str | None = None,
 ) -> Html:
     """A table in a box of its own that scrolls; the first `texts` columns are words, the others numbers.
 
@@ -105,13 +104,13 @@ def table(
             *(tag("td", one, class_=k) for one, k in zip(row[1:], kinds[1:], strict=True)))
         for row in rows
     ]  # fmt: skip
-    inner = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body), id=id_)
-    return scrolled(inner, caption)
+    return scrolled(tag("table", tag("thead", top), tag("tbody", *body)), caption)
 
 
-def scrolled(inner: Html, label: str) -> Html:
-    """A box that scrolls by itself, by keyboard too, so that the page never has to."""
-    return tag("div", inner, class_="scroll", role="region", aria_label=label, tabindex="0")
+def scrolled(inner: Html, label: str, visible: bool = True) -> Html:
+    """A table in a box that scrolls by itself, by keyboard too, so that the page never has to."""
+    caption = tag("p", label, class_="caption" if visible else "hidden")
+    return join(caption, tag("div", inner, class_="scroll", role="region", aria_label=label, tabindex="0"))
 
 
 def details(summary: str, inner: Html) -> Html:

@@ -39,14 +39,20 @@ def page(facts: dict[str, Any]) -> str:
     from plotly.offline import get_plotlyjs
 
     facts = plain(facts)
+    try:
+        sections = join(*(part(facts) for part in PARTS))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise expected("facts", "of the form of a report", repr(error)[:80]) from error
     scripts = [get_plotlyjs().replace("\r\n", "\n"), _resource("plots.js") + _resource("page.js")]
     title = str(facts.get("title") or "evalign report")
     parts = {
         "policy": _policy(scripts),
         "title": join(title),
-        "created": tag("p", facts["created"], class_="created") if facts.get("created") else Html(""),
+        "created": tag("p", _sections.date(facts["created"]), class_="created")
+        if facts.get("created")
+        else Html(""),
         "style": _resource("page.css"),
-        "sections": join(*(part(facts) for part in PARTS)),
+        "sections": sections,
         "facts": _json(facts),
         "plotly": scripts[0],
         "script": scripts[1],
@@ -64,7 +70,10 @@ def write(facts: dict[str, Any], path: str | PathLike[str]) -> None:
     ...     facts_of(Path(folder, "report.html"))
     {'title': 'Churn'}
     """
-    _write(Path(path), page(facts).encode(errors="replace"))
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise expected("path", "in a folder that is there", shown(str(path)))
+    _write(file, page(facts).encode(errors="replace"))
 
 
 def facts_of(page: str | PathLike[str]) -> dict[str, Any]:
@@ -73,7 +82,8 @@ def facts_of(page: str | PathLike[str]) -> dict[str, Any]:
     >>> facts_of('<script type="application/json" id="facts">{"seed": 0}</script>')
     {'seed': 0}
     """
-    text = page if isinstance(page, str) and "<" in page else Path(page).read_text(encoding="utf-8")
+    given = isinstance(page, str) and "<" in page
+    text = str(page) if given else Path(page).read_text(encoding="utf-8", errors="replace")
     start = text.find(_START)
     end = text.find(_END, start)
     if start < 0 or end < 0:

@@ -16,13 +16,13 @@ def curves(facts: Facts) -> Html | None:
     """Precision against recall, and the metric against the threshold or the weight of a class."""
     models = facts.get("models") or []
     with_curves = [one for one in models if one.get("curves")]
-    with_slider = [one for one in models if one.get("slider")]
-    if not with_curves and not with_slider:
+    best = models[0] if models and models[0].get("slider") else None
+    if not with_curves and not best:
         return None
     return section(
         "curves", "What other rules would reach",
         tag("div", _precision_recall(with_curves) if with_curves else None,
-            _along(with_slider) if with_slider else None, class_="side"),
+            _along(best) if best else None, class_="side"),
     )  # fmt: skip
 
 
@@ -48,11 +48,11 @@ def _precision_recall(models: list[Facts]) -> Html:
         ["Recall", "precision", "threshold"], lines, f"{models[0].get('name')}, class {first['class']}"
     )
     note = "Precision against recall; diamonds mark the chosen rules."
+    note += " Click a class to show or hide it." if len(models[0]["curves"]) > 1 else ""
     return plot("precision-recall", "Precision against recall. " + "; ".join(told) + ".", numbers, note)
 
 
-def _along(models: list[Facts]) -> Html:
-    model = models[0]
+def _along(model: Facts) -> Html:
     found, metric = model["slider"], str(model.get("metric"))
     two = found["kind"] == "threshold"
     part = found if two else found["classes"][0]
@@ -103,8 +103,10 @@ def calibration(facts: Facts) -> Html | None:
     if not models:
         return None
     cards = []
-    for place, one in enumerate(models):
-        found = one["calibration"]
+    for place, one in enumerate(facts["models"]):
+        found = one.get("calibration")
+        if not found:
+            continue
         after = found.get("after")
         told = f"expected calibration error {number(found['before'].get('error'))}"
         told += f", {number(after.get('error'))} after a calibration" if after else ""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from evalign._errors import is_number
-from evalign.reports._html import Html, count, interval, join, number, plot, table, tag
+from evalign.reports._html import Html, count, details, interval, join, number, plot, table, tag
 
 Facts = dict[str, Any]
 
-#: So many classes are listed by name.
-NAMED_CLASSES = 12
+#: So many classes are listed by name, and so many columns at once.
+NAMED_CLASSES, LISTED_COLUMNS = 12, 15
 
 
 def section(name: str, title: str, *children: Any) -> Html:
@@ -34,7 +37,7 @@ def asked(facts: Facts) -> Html | None:
     data = facts.get("data") or {}
     columns = data.get("columns")
     size = [f"{count(data['rows'])} rows"] if is_number(data.get("rows")) else []
-    size += [f"{len(columns)} columns"] if columns else []
+    size += [_plural(len(columns))] if columns else []
     metric = task.get("metric")
     better = {True: "higher is better", False: "lower is better"}.get(task.get("higher_is_better"))
     return section(
@@ -70,9 +73,14 @@ def answer(facts: Facts) -> Html | None:
 
 
 def ranked(comparison: Facts) -> list[Facts]:
-    """The methods that did not fail, best mean first."""
+    """The methods that did not fail, best first; those that miss the constraints on average come last."""
     rows = [row for row in comparison.get("rows") or () if is_number(row.get("mean"))]
-    return sorted(rows, key=lambda row: row["mean"], reverse=comparison.get("higher_is_better") is not False)
+    sign = -1 if comparison.get("higher_is_better") is False else 1
+    return sorted(rows, key=lambda row: (min(_slack(row), 0), sign * row["mean"]), reverse=True)
+
+
+def _slack(row: Facts) -> float:
+    return float(row["slack"]) if is_number(row.get("slack")) else 0.0
 
 
 def comparison(facts: Facts) -> Html | None:
@@ -95,8 +103,10 @@ def comparison(facts: Facts) -> Html | None:
         lead += f" Lower {metric} is better: differences below 0 are gains."
     note = (
         f"Each split and the mean; the difference to {reference} with its 95 % interval. An interval that "
-        "holds 0 may be chance."
+        f"holds 0 may be chance. The diamond is {found.get('best')}."
     )
+    if bounds:
+        lead += " Methods that keep the constraints on average come first."
     return section(
         "comparison", "How the methods compare", tag("p", lead, class_="lead"),
         plot("comparison", label, None, note) if rows else None,
@@ -146,19 +156,37 @@ def data(facts: Facts) -> Html | None:
         return None
     warnings, counts = found.get("warnings") or (), found.get("class_counts") or {}
     columns = found.get("columns") or ()
-    lines = [
-        [one.get("name"), one.get("kind") or "", one.get("note") or "", _missing(one, found),
-         count(one.get("distinct"))]
-        for one in columns
-    ]  # fmt: skip
     return section(
         "data", "The data",
         tag("ul", *(tag("li", str(one)) for one in warnings), class_="warnings") if warnings else None,
         join(tag("h3", "Classes"), _bars(counts)) if counts else None,
-        join(tag("h3", "Columns"),
-             table(["Column", "kind", "note", "missing", "distinct"], lines,
-                   f"{len(lines)} columns", texts=3)) if lines else None,
+        join(tag("h3", "Columns"), _columns(columns, found)) if columns else None,
     )  # fmt: skip
+
+
+def _columns(columns: Sequence[Facts], found: Facts) -> Html:
+    """The columns; of many, those that something is to be said of, and all folded away."""
+    kinds = Counter(str(one.get("kind") or "unknown") for one in columns)
+    told = f"{_plural(len(columns))}: " + ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
+
+    def lines(some: Sequence[Facts]) -> Html:
+        head = ["Column", "kind", "note", "missing", "distinct"]
+        body = [
+            [one.get("name"), one.get("kind") or "", one.get("note") or "", _missing(one, found),
+             count(one.get("distinct"))]
+            for one in some
+        ]  # fmt: skip
+        return table(head, body, told if some is columns else f"{_plural(len(some))} with a note", texts=3)
+
+    if len(columns) <= LISTED_COLUMNS:
+        return lines(columns)
+    noted = [one for one in columns if one.get("note")][:LISTED_COLUMNS]
+    every = details(f"All {len(columns)} columns", lines(columns))
+    return join(tag("p", f"{told}.", class_="lead"), lines(noted) if noted else None, every)
+
+
+def _plural(columns: int) -> str:
+    return "1 column" if columns == 1 else f"{columns} columns"
 
 
 def _missing(column: Facts, found: Facts) -> str:
@@ -193,5 +221,21 @@ def origin(facts: Facts) -> Html | None:
         "origin", "How this was made",
         tag("pre", tag("code", command), tabindex="0") if command else None,
         terms(("Seed", facts.get("seed") if facts.get("seed") is None else str(facts["seed"])),
-              ("Versions", listed), ("Made", facts.get("created"))),
+              ("Versions", listed), ("Made", date(facts.get("created")))),
     )  # fmt: skip
+
+
+def date(given: Any) -> Html | None:
+    """A day and an hour as people write them.
+
+    >>> date("2025-06-01T10:05:00+00:00")
+    '<time datetime="2025-06-01T10:05:00+00:00">1 June 2025, 10:05 UTC</time>'
+    """
+    if not given:
+        return None
+    try:
+        day = datetime.fromisoformat(str(given))
+    except ValueError:
+        return join(given)
+    text = f"{day.day} {day:%B %Y, %H:%M} {day.tzname() or ''}".strip()
+    return tag("time", text, datetime=given)

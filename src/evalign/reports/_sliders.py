@@ -108,6 +108,7 @@ def _class_weight(
             "matrices": matrices.astype(int) if d <= MOST_CLASSES else None,
             "precision": hits / np.maximum(matrices[:, :, k].sum(1), 1),
             "recall": hits / np.maximum(matrices[:, k].sum(1), 1),
+            "predicted": matrices[:, :, k].sum(1).astype(int),
             **_along(matrices, metric, bounds),
             "chosen": chosen,
         }

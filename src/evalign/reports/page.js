@@ -16,8 +16,9 @@ function matrixAt(place) {
 
 // Precision, recall and rows predicted of the class in focus.
 function ratesAt(place) {
+  const { precision, recall, predicted: rows } = part();
+  if (precision) return { precision: precision[place], recall: recall[place], predicted: rows[place] };
   const cells = matrixAt(place);
-  if (!cells) return { precision: part().precision[place], recall: part().recall[place], predicted: null };
   const k = focus();
   const predicted = cells.reduce((sum, row) => sum + row[k], 0);
   const actual = cells[k].reduce((a, b) => a + b, 0);
@@ -50,6 +51,8 @@ function showBounds(place) {
   });
 }
 
+let waiting = null;
+
 function move() {
   const place = Number(input.value);
   const rates = ratesAt(place);
@@ -61,13 +64,20 @@ function move() {
   at("precision").textContent = number(rates.precision);
   at("recall").textContent = number(rates.recall);
   at("predicted").textContent = count(rates.predicted);
-  document.querySelectorAll(".focus").forEach((one) => { one.textContent = best.classes[focus()]; });
+  at("focus").textContent = best.classes[focus()];
   input.setAttribute("aria-valuetext", `${number(positions[place])}: ${best.metric} ${number(values[place])}, `
     + `precision ${number(rates.precision)}, recall ${number(rates.recall)}`);
   showMatrix(matrixAt(place));
   showBounds(place);
-  drawAlong(part(), place);
-  if (!picker) drawPrecisionRecall(rates);
+  if (!waiting) waiting = requestAnimationFrame(mark); // however fast it moves, a frame is drawn once
+}
+
+function mark() {
+  waiting = null;
+  const place = Number(input.value);
+  const rates = ratesAt(place);
+  follow("along", part().positions[place], part().values[place]);
+  if (!picker) follow("precision-recall", rates.recall, rates.precision);
 }
 
 function back() {
@@ -80,8 +90,8 @@ function drawAll() {
   drawMatrices();
   drawTraining();
   drawCalibration();
-  if (input) move();
-  if (!input || picker) drawPrecisionRecall(null);
+  drawPrecisionRecall(input && !picker ? ratesAt(Number(input.value)) : null);
+  if (input) drawAlong(part(), Number(input.value));
 }
 
 // Light or dark: as the system is, until the button says otherwise.
@@ -106,7 +116,13 @@ if (input) {
   input.closest(".control").hidden = false;
   input.addEventListener("input", move);
   at("back").addEventListener("click", back);
-  if (picker) picker.addEventListener("change", back);
+  if (picker) {
+    picker.addEventListener("change", () => {
+      back();
+      drawAlong(part(), part().chosen);
+    });
+  }
+  move();
 }
 
 let width = window.innerWidth;
@@ -121,13 +137,13 @@ let worn;
 window.addEventListener("beforeprint", () => {
   worn = root.dataset.theme;
   root.dataset.theme = "light";
-  document.body.style.maxWidth = "680px";
+  root.dataset.paper = "yes";
   drawAll();
 });
 window.addEventListener("afterprint", () => {
   if (worn === undefined) delete root.dataset.theme;
   else root.dataset.theme = worn;
-  document.body.style.maxWidth = "";
+  delete root.dataset.paper;
   drawAll();
 });
 dress();

@@ -14,7 +14,7 @@ const count = (value) => (known(value) ? Math.round(value).toLocaleString("en-US
 const percent = (share) => (known(share) ? `${number(100 * share, 1)} %` : "–");
 
 // Plotly reads a little HTML in its texts: nothing from data may be taken for it.
-const safe = (text, most = 28) => {
+const safe = (text, most = 24) => {
   const letters = Array.from(String(text));
   const short = letters.length > most ? letters.slice(0, most - 1).join("") + "…" : letters.join("");
   return short.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
@@ -27,7 +27,7 @@ const SYMBOLS = ["circle", "square", "triangle-up", "cross", "x", "star", "penta
 const lineOf = (place) => ({ color: colour(COLOURS[place % 7]), dash: DASHES[place % 5], width: 2 });
 
 const axis = (title, more = {}) => ({
-  title: { text: title, standoff: 8 }, gridcolor: colour("grid"), linecolor: colour("line"), zeroline: false,
+  title: { text: title, standoff: 8, font: { size: 13 } }, gridcolor: colour("grid"), linecolor: colour("line"), zeroline: false,
   fixedrange: true, automargin: true, ticks: "", ...more,
 });
 const layout = (more) => ({
@@ -50,7 +50,9 @@ function drawComparison() {
   if (!place) return;
   const found = facts.comparison;
   const better = found.higher_is_better === false ? -1 : 1;
-  const rows = found.rows.filter((row) => known(row.mean)).sort((a, b) => better * (a.mean - b.mean));
+  const missed = (row) => Math.min(known(row.slack) ? row.slack : 0, 0);
+  const rows = found.rows.filter((row) => known(row.mean))
+    .sort((a, b) => missed(a) - missed(b) || better * (a.mean - b.mean));
   const names = rows.map((row) => safe(row.method));
   const wide = place.clientWidth >= 640;
   const every = rows.flatMap((row, at) => (row.values || []).map((value) => [value, at]));
@@ -96,13 +98,17 @@ function drawMatrices() {
     const text = model.matrix.map((row, i) => row.map((n, j) =>
       `true ${safe(model.classes[i])}, predicted ${safe(model.classes[j])}: ${count(n)} (${percent(shares[i][j])})`));
     const ticks = { tickvals: names.map((_, k) => k), ticktext: names, showgrid: false, tickfont: { size: 9 } };
-    draw(`matrix-${at}`, [{ type: "heatmap", z: shares, text, hoverinfo: "text", zmin: 0, zmax: 1, showscale: false,
+    const z = shares.map((row) => row.map(Math.sqrt)); // so that few errors are seen beside many hits
+    draw(`matrix-${at}`, [{ type: "heatmap", z, text, hoverinfo: "text", zmin: 0, zmax: 1, showscale: false,
       colorscale: [[0, colour("card")], [1, colour("one")]] }], {
       xaxis: axis("predicted", { ...ticks, tickangle: -90 }),
       yaxis: axis("true", { ...ticks, autorange: "reversed" }),
-    }, Math.min(620, 160 + 12 * names.length));
+      width: Math.min(640, document.getElementById(`plot-matrix-${at}`).clientWidth),
+    }, 560);
   });
 }
+
+const LINES = 5; // so many are told apart at a glance; others are shown by a click on their names
 
 function drawPrecisionRecall(spot) {
   const traces = [];
@@ -110,10 +116,11 @@ function drawPrecisionRecall(spot) {
     if (m > 0 && all.length > 1) return; // many classes of two models are too many lines
     const at = all.length > 1 ? k : m;
     const name = safe(all.length > 1 ? curve.class : model.name);
-    traces.push({ x: curve.recall, y: curve.precision, mode: "lines", line: { ...lineOf(at), shape: "hv" }, name,
+    const visible = k < LINES ? true : "legendonly";
+    traces.push({ x: curve.recall, y: curve.precision, mode: "lines", visible, line: { ...lineOf(at), shape: "hv" }, name,
       legendgroup: name, text: curve.thresholds.map((t) => `threshold ${number(t)}`),
       hovertemplate: "recall %{x:.3f}, precision %{y:.3f}<br>%{text}<extra></extra>" });
-    traces.push({ x: [curve.chosen.recall], y: [curve.chosen.precision], mode: "markers", name, legendgroup: name,
+    traces.push({ x: [curve.chosen.recall], y: [curve.chosen.precision], mode: "markers", name, visible, legendgroup: name,
       showlegend: false, hovertext: [`${name}, chosen`], hoverinfo: "text+x+y",
       marker: { symbol: "diamond", size: 12, color: lineOf(at).color, line: { color: colour("paper"), width: 1.5 } } });
   }));
@@ -125,6 +132,12 @@ function drawPrecisionRecall(spot) {
     showlegend: true, xaxis: axis("recall", { range: [-0.02, 1.02] }), yaxis: axis("precision", { range: [-0.02, 1.04] }),
   }, 400);
 }
+
+// The open circle is the last trace where there is a slider; to move it alone is quick.
+const follow = (name, x, y) => {
+  const place = document.getElementById(`plot-${name}`);
+  if (place && place.data) Plotly.restyle(place, { x: [[x]], y: [[y]] }, [place.data.length - 1]);
+};
 
 // Where all constraints are kept, as stretches of positions.
 function keptStretches(part) {
@@ -157,7 +170,7 @@ function drawAlong(part, now) {
   const line = { type: "line", yref: "paper", x0: chosen, x1: chosen, y0: 0, y1: 1 };
   const bands = keptStretches(part).map(([x0, x1]) => ({ type: "rect", yref: "paper", x0, x1, y0: 0, y1: 1,
     fillcolor: colour("three"), opacity: 0.12, line: { width: 0 }, layer: "below" }));
-  const ticks = two ? {} : { type: "log", tickvals: [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16],
+  const ticks = two ? {} : { type: "log", range: [-1.3, 1.3], tickvals: [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16],
     ticktext: ["1/16", "1/8", "1/4", "1/2", "1", "2", "4", "8", "16"] };
   draw("along", traces, {
     showlegend: true,
@@ -169,11 +182,12 @@ function drawAlong(part, now) {
 
 function drawTraining() {
   const model = models.find((one) => one.history);
-  if (!model || !document.getElementById("plot-training")) return;
+  const place = document.getElementById("plot-training");
+  if (!model || !place) return;
   const rows = model.history;
   const x = rows.map((row) => row.epoch);
-  const line = (key, name, place, more = {}) => ({ x, y: rows.map((row) => row[key]), name, mode: "lines+markers",
-    line: lineOf(place), marker: { symbol: SYMBOLS[place], size: 5 },
+  const line = (key, name, look, more = {}) => ({ x, y: rows.map((row) => row[key]), name, mode: "lines+markers",
+    line: lineOf(look), marker: { symbol: SYMBOLS[look], size: 5 },
     hovertemplate: `epoch %{x}: ${name} %{y:.3f}<extra></extra>`, ...more });
   const starts = rows.filter((row, at) => !at || row.phase !== rows[at - 1].phase);
   const traces = [line("hard", "hard metric", 0)];
@@ -184,11 +198,14 @@ function drawTraining() {
       line: { ...lineOf(2), width: 1.5, shape: "hv" } }));
   }
   draw("training", traces, {
-    showlegend: true, xaxis: axis("epoch"), yaxis: axis("metric on the validation rows"),
-    yaxis2: axis("temperature", { overlaying: "y", side: "right", showgrid: false, rangemode: "tozero", visible: soft }),
+    showlegend: true, xaxis: axis("epoch", { range: [0, x.length + 1] }), yaxis: axis("metric on the validation rows"),
+    yaxis2: axis("temperature", { overlaying: "y", side: "right", showgrid: false, rangemode: "tozero", visible: soft,
+      tickmode: "auto", nticks: 5, tickformat: ".2f" }),
+    margin: { l: 8, r: 8, t: place.clientWidth < 480 ? 88 : 52, b: 8 },
+    legend: { ...layout({}).legend, yref: "container", y: 1, yanchor: "top" },
     shapes: starts.slice(1).map((row) => ({ type: "line", yref: "paper", x0: row.epoch - 0.5, x1: row.epoch - 0.5, y0: 0,
       y1: 1, line: { color: colour("line"), width: 1 } })),
-    annotations: starts.map((row) => ({ x: row.epoch - 0.5, y: 0, yref: "paper", xanchor: "left", yanchor: "bottom",
+    annotations: starts.map((row) => ({ x: row.epoch - 0.5, y: 1, yref: "paper", xanchor: "left", yanchor: "bottom",
       text: safe(row.phase), showarrow: false, font: { size: 12, color: colour("soft") } })),
   }, 380);
 }
@@ -196,8 +213,10 @@ function drawTraining() {
 function drawCalibration() {
   models.forEach((model, at) => {
     if (!model.calibration || !document.getElementById(`plot-calibration-${at}`)) return;
+    const rows = model.rows || 1;
     const line = (found, name, place) => ({ x: found.bins.map((one) => one.confidence), y: found.bins.map((one) => one.accuracy),
-      name, mode: "lines+markers", line: lineOf(place), marker: { symbol: SYMBOLS[place], size: 8 },
+      name, mode: "lines+markers", line: lineOf(place),
+      marker: { symbol: SYMBOLS[place], size: found.bins.map((one) => 5 + 11 * Math.sqrt(one.count / rows)) },
       text: found.bins.map((one) => `${count(one.count)} rows`),
       hovertemplate: "confidence %{x:.3f}, right %{y:.3f}<br>%{text}<extra></extra>" });
     const { before, after } = model.calibration;

@@ -1,0 +1,83 @@
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+sys.path.insert(0, str(Path(__file__).parent))  # for _browser.py, which tests of other packages use too
+
+
+@pytest.fixture(scope="session")
+def two():
+    """Rows of two unbalanced classes: features and labels to train on, and to judge by."""
+    X, y = make_classification(900, 8, weights=[0.85], flip_y=0.05, class_sep=0.8, random_state=0)
+    y = np.where(y == 1, "yes", "no")
+    return X[:500], y[:500], X[500:], y[500:]
+
+
+@pytest.fixture(scope="session")
+def four():
+    """The same of four classes."""
+    X, y = make_classification(
+        1000, 10, n_informative=6, n_classes=4, weights=[0.5, 0.3, 0.15], class_sep=0.9, random_state=1
+    )
+    y = np.array(["ant", "bee", "cat", "dog"])[y]
+    return X[:600], y[:600], X[600:], y[600:]
+
+
+@pytest.fixture(scope="session")
+def facts(two, four):
+    """Facts of whole reports, by name: of two classes, of four."""
+    from evalign import MetricClassifier, MetricDecision, compare
+    from evalign.reports import comparison_facts, evidence
+
+    def report(rows, metric, constraints):
+        X, y, new, truth = rows
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the constraint may not be kept
+            ruled = MetricDecision(LogisticRegression(), metric, constraints, cv=3, random_state=0).fit(X, y)
+        network = MetricClassifier(metric, hidden=(8,), max_epochs=4, random_state=0).fit(X, y)
+        methods = {"logistic": LogisticRegression(), "broken": LogisticRegression(C=-1)}
+        methods["balanced"] = LogisticRegression(class_weight="balanced")
+        found = compare(X, y, metric, methods, repeats=3, constraints=constraints)
+        judged = (new, truth, metric, constraints)
+        classes = sorted(set(y.tolist()))
+        return {
+            "title": "Insects & others",
+            "created": "2025-06-01T10:05:00+00:00",
+            "command": "evalign compare insects.csv --target species",
+            "versions": {"evalign": "0.1.0"},
+            "seed": 0,
+            "task": {
+                "file": "insects.csv", "target": "species", "metric": metric, "higher_is_better": True,
+                "constraints": constraints, "classes": classes, "positive": None,
+            },
+            "answer": found.advice,
+            "data": {
+                "rows": len(y),
+                "columns": [{"name": "wings", "kind": "number", "missing": 3, "distinct": 9, "note": ""}],
+                "class_counts": {name: int((y == name).sum()) for name in classes},
+                "warnings": ["12 duplicate rows were dropped."],
+            },
+            "comparison": comparison_facts(found),
+            "models": [
+                evidence("ruled", ruled, *judged, role="best", description="a rule"),
+                evidence("network", network, *judged, role="cross-entropy"),
+            ],
+        }  # fmt: skip
+
+    return {"two": report(two, "f1", ["precision >= 0.7"]), "four": report(four, "f1", [])}
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium for all tests of a process."""
+    _browser = pytest.importorskip("_browser")
+    if _browser.CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    found = _browser.Browser()
+    yield found
+    found.close()
