@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from evalign import __version__
+from evalign.cli._main import EscapedError
+
+if TYPE_CHECKING:
+    from evalign.cli._console import Console
+
+
+class _Commands(TyperGroup):
+    """Commands whose ends we word ourselves: typer's versions do it each in a way of its own."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with warnings.catch_warnings():
+                return super().invoke(ctx)
+        except (KeyboardInterrupt, EOFError, OSError) as error:
+            raise EscapedError(error) from None
+
 
 app = typer.Typer(
     name="evalign",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -20,10 +39,12 @@ app = typer.Typer(
     epilog="Example: evalign compare customers.csv --target churned --metric f1",
 )
 
-#: What every error of a wrong command line is.
-click_error: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-
-Table = Annotated[str, typer.Argument(help="A CSV (also .gz) or Parquet file.", show_default=False)]
+Table = Annotated[
+    str,
+    typer.Argument(
+        help="A CSV file (also .gz), a Parquet file, or - for CSV from standard input.", show_default=False
+    ),
+]
 Folder = Annotated[Path, typer.Argument(help="The folder of a model.", show_default=False)]
 Target = Annotated[str, typer.Option(help="The column with the classes.", show_default=False)]
 Metric = Annotated[
@@ -37,12 +58,21 @@ Constraint = Annotated[
     list[str] | None, typer.Option(help='A bound to keep, such as "precision>=0.9"; may be repeated.')
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Trials that run at a time.", show_default="all cores")]
-Seed = Annotated[int, typer.Option(help="Seed of splits and methods.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of splits and methods.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _console(as_json: bool, quiet: bool) -> Console:
+    """Where a command prints; a warning of a library is a remark too."""
+    from evalign.cli._console import Console
+
+    console = Console(as_json, quiet)
+    warnings.showwarning = lambda message, *_, **__: console.remark(f"Note: {message}")
+    return console
 
 
 def _version(asked: bool) -> None:
@@ -87,10 +117,9 @@ def compare(
     started again with the same options.
     """
     from evalign.cli import _compare
-    from evalign.cli._console import Console
 
     _compare.run(
-        Console(as_json, quiet), data, target, metric, positive, constraint or [], methods, repeats,
+        _console(as_json, quiet), data, target, metric, positive, constraint or [], methods, repeats,
         test_size, jobs, seed, out,
     )  # fmt: skip
 
@@ -123,10 +152,9 @@ def fit(
     The folder holds the preparation of the columns, the classifier, report.html and a model card.
     """
     from evalign.cli import _fit
-    from evalign.cli._console import Console
 
     _fit.run(
-        Console(as_json, quiet), data, target, out, metric, positive, constraint or [], method, methods,
+        _console(as_json, quiet), data, target, out, metric, positive, constraint or [], method, methods,
         folds, jobs, seed,
     )  # fmt: skip
 
@@ -134,7 +162,7 @@ def fit(
 @app.command(epilog="Example: evalign predict model/ new.csv --out predictions.csv --proba")
 def predict(
     model: Folder,
-    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, or - for CSV from standard input.")],
+    data: Table,
     out: Annotated[
         str, typer.Option(help="A .csv, .csv.gz or .parquet file, or - for standard output.")
     ] = "-",
@@ -152,9 +180,8 @@ def predict(
     Files larger than memory are no trouble: rows are read, predicted and written in chunks.
     """
     from evalign.cli import _predict
-    from evalign.cli._console import Console
 
-    _predict.run(Console(as_json, quiet), model, data, out, proba, keep or [], chunk)
+    _predict.run(_console(as_json, quiet), model, data, out, proba, keep or [], chunk)
 
 
 @app.command(epilog="Example: evalign evaluate model/ labelled.csv --out report/")
@@ -174,9 +201,8 @@ def evaluate(
 ) -> None:
     """Judge a model on rows whose class is known: metrics with intervals, confusion matrix, calibration."""
     from evalign.cli import _evaluate
-    from evalign.cli._console import Console
 
-    _evaluate.run(Console(as_json, quiet), model, data, target, threshold, out)
+    _evaluate.run(_console(as_json, quiet), model, data, target, threshold, out)
 
 
 @app.command(epilog="Example: evalign report model/ --out report.html")
@@ -191,27 +217,24 @@ def report(
 ) -> None:
     """Write the report of a model again, for instance with a newer evalign."""
     from evalign.cli import _report
-    from evalign.cli._console import Console
 
-    _report.run(Console(as_json, quiet), model, out)
+    _report.run(_console(as_json, quiet), model, out)
 
 
 @app.command(epilog="Example: evalign metrics")
 def metrics(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
     """List the metrics."""
     from evalign.cli import _lists
-    from evalign.cli._console import Console
 
-    _lists.metrics(Console(as_json, quiet))
+    _lists.metrics(_console(as_json, quiet))
 
 
 @app.command(epilog="Example: evalign methods")
 def methods(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
     """List the methods, from the simplest to the most elaborate."""
     from evalign.cli import _lists
-    from evalign.cli._console import Console
 
-    _lists.methods(Console(as_json, quiet))
+    _lists.methods(_console(as_json, quiet))
 
 
 @app.command(epilog="Example: evalign datasets fetch adult")
@@ -224,9 +247,8 @@ def datasets(
 ) -> None:
     """List the datasets of the papers, or fetch one."""
     from evalign.cli import _lists
-    from evalign.cli._console import Console
 
-    _lists.datasets(Console(as_json, quiet), action, name)
+    _lists.datasets(_console(as_json, quiet), action, name)
 
 
 @app.command(epilog="Example: evalign reproduce btg-table4 --scale small")
@@ -234,7 +256,7 @@ def reproduce(
     table: Annotated[str | None, typer.Argument(help="The name of a table; without, all are listed.")] = None,
     scale: Annotated[str, typer.Option(help="small: minutes; full: the paper's protocol.")] = "small",
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option(min=0, max=999_999, help="Seed of splits and trials.")] = 0,
     storage: Annotated[
         str | None, typer.Option(help="SQLAlchemy URL of the studies.", show_default="a SQLite file")
     ] = None,
@@ -244,9 +266,8 @@ def reproduce(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
-) -> int:
+) -> None:
     """Make a table of the papers anew, the published numbers beside ours; a stopped run goes on."""
     from evalign.cli import _lists
-    from evalign.cli._console import Console
 
-    return _lists.reproduce(Console(as_json, quiet), table, scale, jobs, seed, storage, out)
+    _lists.reproduce(_console(as_json, quiet), table, scale, jobs, seed, storage, out)

@@ -4,44 +4,108 @@ from __future__ import annotations
 
 from typing import Any
 
+from evalign.cli._console import number
 from evalign.tables import TableModel
+
+#: A card names so many columns.
+MOST = 50
 
 
 def card(model: TableModel, facts: dict[str, Any]) -> str:
     """The README.md of a model folder."""
-    told, task, data, best = model.facts, facts["task"], facts["data"], facts["models"][0]
-    positive = f"; positive is {task['positive']}" if task["positive"] else ""
-    columns = ", ".join(column.name for column in model.schema.kept)
+    told, task, data = model.facts, facts["task"], facts["data"]
     versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
-    notes = [f"- {warning}" for warning in data["warnings"]]
-    notes = ["Notes on the data:", "", *notes, ""] if notes else []
     lines = [
-        f"# A classifier of `{told['target']}`",
+        f"# A classifier of {_code(told['target'])}",
         "",
-        facts["answer"],
+        _line(facts["answer"]),
         "",
-        f"- **Method**: {told['method']}, {best['description']}.",
-        f"- **Judged by**: {' and '.join([task['metric'], *task['constraints']])}.",
-        f"- **Classes**: {', '.join(model.labels)}{positive}.",
-        f"- **Trained on**: {data['rows']:,} rows of {task['file']}, seed {told['seed']}.",
-        f"- **Columns**: {columns}.",
+        *_what(model, facts),
         "",
-        f"On {best['rows']:,} rows set aside, with 95 % bootstrap intervals, by a model of the same method",
-        "that was trained on the other rows:",
+        *_judged(facts["models"][0]),
         "",
-        "| metric | value | interval |",
-        "|---|---|---|",
-        *(
-            f"| {name} | {one['value']:.3f} | {one['low']:.3f} to {one['high']:.3f} |"
-            for name, one in best["metrics"].items()
-        ),
+        *_notes(data["warnings"]),
+        "## Use it",
         "",
-        *notes,
         "```console",
-        "$ evalign predict . new.csv --out predictions.csv",
+        "$ evalign predict . new.csv --out predictions.csv --proba",
         "$ evalign evaluate . labelled.csv",
         "```",
         "",
-        f"Made by `{facts['command']}` with {versions}.",
+        "New rows need the columns named above; others are ignored. `report.html` shows more, and",
+        "`model.json` holds all of this for machines. Nothing in this folder is executed when it is loaded,",
+        "and a part that was changed is refused.",
+        "",
+        "## Made by",
+        "",
+        _code(facts["command"]),
+        "",
+        f"on {facts['created'][:10]} from {data['rows']:,} rows of {_code(task['file'])} (fingerprint "
+        f"{told['fingerprint'][:16]}), seed {told['seed']}, with {versions}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _what(model: TableModel, facts: dict[str, Any]) -> list[str]:
+    task, best = facts["task"], facts["models"][0]
+    counts = facts["data"]["class_counts"]
+    classes = [f"{_code(name)} ({counts[name]:,} rows)" for name in model.labels[:MOST]]
+    columns = [f"{_code(column.name)} ({column.kind})" for column in model.schema.kept]
+    more = {"classes": len(model.labels) - MOST, "columns": len(columns) - MOST}
+    rest = {name: f" and {count:,} more" if count > 0 else "" for name, count in more.items()}
+    positive = f"; {_code(task['positive'])} is the positive one" if task["positive"] else ""
+    bounds = " and ".join(map(_code, task["constraints"]))
+    judged = f"{_code(task['metric'])}{' with ' if bounds else ''}{bounds}"
+    threshold = getattr(getattr(model.classifier, "rule_", None), "thresholds", None)
+    decides = f"predicts {_code(task['positive'])} from a probability of {{:.3f}} on"
+    return [
+        f"- **Method**: {model.facts['method']}, {best['description']}"
+        + (f"; {decides.format(threshold[0])}." if threshold is not None and task["positive"] else "."),
+        f"- **Judged by**: {judged}, {'more' if best['higher_is_better'] else 'less'} is better.",
+        f"- **Classes**: {', '.join(classes)}{rest['classes']}{positive}.",
+        f"- **Columns**: {', '.join(columns[:MOST])}{rest['columns']}.",
+    ]
+
+
+def _judged(best: dict[str, Any]) -> list[str]:
+    rows = [
+        f"| {_code(name)} | {number(one['value'])} | {number(one['low'])} to {number(one['high'])} |"
+        for name, one in best["metrics"].items()
+    ]
+    bounds = [
+        f"- {_code(name)}: {'kept' if one['satisfied'] else 'not kept'}, {number(one['value'])}"
+        for name, one in best["constraints"].items()
+    ]
+    return [
+        "## How good it is",
+        "",
+        f"On {best['rows']:,} rows set aside, by a model of the same method trained on the other rows:",
+        "",
+        "| metric | value | 95 % interval |",
+        "|---|---|---|",
+        *rows,
+        *(["", *bounds] if bounds else []),
+        "",
+        "These rows come from the same file. Judge the model on newer ones before you rely on it.",
+    ]
+
+
+def _notes(warnings: list[str]) -> list[str]:
+    if not warnings:
+        return []
+    return ["## Notes on the data", "", *(f"- {_line(warning)}" for warning in warnings), ""]
+
+
+def _line(text: str) -> str:
+    """A text of the data in one line."""
+    return " ".join(text.split())
+
+
+def _code(text: str) -> str:
+    r"""A name as code: no sign in it is one of Markdown.
+
+    >>> print(_code("a|b"), _code("tick `"))
+    `a\|b` `tick '`
+    """
+    plain = _line(text).replace("`", "'").replace("|", r"\|")
+    return f"`{plain}`"

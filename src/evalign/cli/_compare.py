@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from evalign import estimators
 from evalign._errors import expected
-from evalign.cli._console import Console, usage
-from evalign.cli._evidence import on_rows_set_aside, origin
-from evalign.cli._task import Task, methods_of, task_of
+from evalign._files import _write as write_whole
+from evalign.cli._console import Console, number, running, usage
+from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
+from evalign.cli._folder import check_folder
+from evalign.cli._main import StoppedError
+from evalign.cli._task import methods_of, task_of
 from evalign.estimators._comparison import Comparison
 from evalign.reports import comparison_facts, write
 
@@ -26,60 +29,51 @@ def run(
     with usage():
         if not 0 < test_size < 1:
             raise expected("test_size", "in (0, 1)", test_size)
+        check_folder(out)
         task = task_of(console, data, target, metric, positive, constraints)
-        made = folder(out)
-    found = estimators.compare(
-        task.X, task.y, task.metric, names, repeats, test_size, jobs, seed, constraints=task.constraints,
-        results=made / f"trials-{identity(task)}.jsonl", verbose=console.live,
-        prepare=task.preparation(),
-    )  # fmt: skip
-    show(console, found)
-    models = on_rows_set_aside(console, task, found.best, "best", names, seed, test_size)
-    facts = {
-        **origin(f"{target}: which method for {task.metric.name}?", found.advice, seed),
-        **task.facts(),
-        "comparison": comparison_facts(found),
-        "models": models,
-    }
-    report = made / "report.html"
-    write(facts, report)
-    (made / "comparison.json").write_text(found.to_json(), encoding="utf-8")
+        split = set_aside(task, seed, test_size)
+    # Named by what is tried: another table or metric gets another file.
+    file = out / f"trials-{task.problem.identity[:12]}.jsonl"
+    with running(), finished_trials(file) as results:
+        out.mkdir(parents=True, exist_ok=True)
+        found = estimators.compare(
+            task.X, task.y, task.metric, names, repeats, test_size, jobs, seed, constraints=task.constraints,
+            results=results, verbose=console.live, prepare=task.problem.prepare,
+        )  # fmt: skip
+        show(console, found)
+        models = on_rows_set_aside(console, task, found.best, "best", names, seed, split)
+        facts = {
+            **origin(f"{target}: which method for {task.metric.name}?", found.advice, seed),
+            **task.facts(),
+            "comparison": comparison_facts(found),
+            "models": models,
+        }
+        report = out / "report.html"
+        write(facts, report)
+        write_whole(out / "comparison.json", found.to_json().encode())
     console.result({**summary(found), "report": str(report), "warnings": list(task.warnings)})
     console.say(f"Report: {report}")
 
 
-def folder(out: Path) -> Path:
-    """The folder for a report, made if it is not there."""
+@contextmanager
+def finished_trials(path: Path) -> Iterator[Path]:
+    """The file of finished trials: Ctrl-C loses those that run, and the same command goes on."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".evalign"
-        probe.touch()
-        probe.unlink()
-    except (FileExistsError, NotADirectoryError):
-        raise expected("out", "to be a folder", f"the file {out}") from None
-    except OSError as error:
-        raise expected("out", "to be a folder that can be written", f"{out} ({error.strerror})") from None
-    return out
-
-
-def identity(task: Task) -> str:
-    """Names the file of finished trials: another table or metric gets another file."""
-    parts = [task.fingerprint, task.target, task.metric.name, *(one.name for one in task.constraints)]
-    return hashlib.sha256("\n".join([*parts, *task.labels]).encode()).hexdigest()[:12]
+        yield path
+    except KeyboardInterrupt:
+        some = path.exists() and path.stat().st_size
+        more = " Finished trials are kept: the same command goes on." if some else ""
+        raise StoppedError(f"Stopped.{more}") from None
+    finally:
+        if path.exists() and not path.stat().st_size:
+            path.unlink()
 
 
 def show(console: Console, found: Comparison) -> None:
     """Print a comparison: the table, and the advice."""
     bounds = " and ".join(found.constraints)
-    head = [
-        "method",
-        found.metric,
-        f"- {found.reference}",
-        "95 % interval",
-        "fit (s)",
-        *([bounds] if bounds else []),
-    ]
-    console.table("", head, [_cells(row, bool(bounds)) for row in found.rows])
+    head = ["method", found.metric, f"- {found.reference}", "95 % interval", "fit (s)"]
+    console.table("", head + [bounds] * bool(bounds), [_cells(row, bool(bounds)) for row in found.rows])
     console.say(found.advice)
 
 
@@ -87,7 +81,7 @@ def _cells(row: Any, bounded: bool) -> list[str]:
     if row.error is not None:
         return [row.method, f"failed: {row.error}", "", "", "", *([""] if bounded else [])]
     error = "" if row.standard_error is None else f" +/- {row.standard_error:.3f}"
-    cells = [row.method, f"{row.mean:.3f}{error}"]
+    cells = [row.method, f"{number(row.mean)}{error}"]
     cells.append("" if row.difference is None else f"{row.difference:+.3f}")
     cells.append("" if row.interval is None else "{:.3f} to {:.3f}".format(*row.interval))
     cells.append(f"{row.fit_time:.2f}")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from evalign._errors import expected
-from evalign.cli._compare import folder
-from evalign.cli._console import Console, usage
+from evalign.cli._console import Console, number, running, usage
 from evalign.cli._evidence import Named, origin
-from evalign.cli._task import check_column, quietly_read
+from evalign.cli._folder import check_folder
+from evalign.cli._task import check_column, file_name, quietly_read
 from evalign.decisions import DecisionRule
 from evalign.reports import evidence, write
-from evalign.tables import TableModel, labels
+from evalign.tables import TableModel, fingerprint, labels
 
 #: What is printed for machines; the report holds the rest.
 KEPT = ("rows", "classes", "metric", "value", "metrics", "constraints", "matrix", "per_class")
@@ -25,39 +25,43 @@ def run(
 ) -> None:
     """Judge, print, and write a report if a folder was given."""
     with usage():
+        if out is not None:
+            check_folder(out)
         found = TableModel.load(model)
+        classifier = found.classifier if threshold is None else _decided(found, threshold)
         column = target or found.facts["target"]
-        if data != "-" and not Path(data).exists():
-            raise ValueError(f"There is no file {data}.")
         table, said = quietly_read(data)
         check_column(column, table)
-        y = labels(table[column])
-        strange = sorted(set(y.tolist()) - set(found.labels))
-        if strange:
-            raise expected("target", f"with the classes {', '.join(found.labels)}", strange[0])
+        y = labels(table[column], known=found.labels)
         X = found.prepared(table)
-        classifier = found.classifier if threshold is None else _decided(found, threshold)
-        made = None if out is None else folder(out)
-    named = Named(classifier, found.labels)
-    facts = evidence(
-        found.facts["method"], named, X, y, found.metric, found.constraints, role="model",
-        description=f"decided by the threshold {threshold}" if threshold is not None else "",
-    )  # fmt: skip
+    if fingerprint(table) == found.facts.get("fingerprint"):
+        said = (*said, "The model was trained on these very rows, which flatters it.")
     for remark in said:
         console.remark(f"Note: {remark}")
+    decided = "" if threshold is None else f"decided by the threshold {threshold:g}"
+    facts = evidence(
+        found.facts["method"], Named(classifier, found.labels), X, y, found.metric, found.constraints,
+        role="model", description=decided,
+    )  # fmt: skip
     _show(console, facts)
     report = None
-    if made is not None:
-        answer = f"{facts['metric']} {facts['value']:.3f} on {len(y):,} rows."
-        report = made / "report.html"
-        write({**origin(f"{column}: judged on {Path(data).name}", answer, found.facts["seed"]),
-               **_task_facts(found, data, column, y), "models": [facts]}, report)  # fmt: skip
+    if out is not None:
+        report = out / "report.html"
+        answer = f"{facts['metric']} {number(facts['value'])} on {len(y):,} rows."
+        title = f"{column}: judged on {file_name(data)}"
+        told = {**origin(title, answer, found.facts["seed"]), **_asked(found, data, column, y, said)}
+        with running(path="out"):
+            out.mkdir(parents=True, exist_ok=True)
+            write({**told, "models": [facts]}, report)
         console.say(f"Report: {report}")
-    kept = {name: facts[name] for name in KEPT}
-    calibration = facts["calibration"] or {}
-    kept["calibration_error"] = (calibration.get("before") or {}).get("error")
-    kept["threshold"] = threshold
-    console.result({**kept, "report": None if report is None else str(report)})
+    calibration = facts["calibration"]
+    kept = {name: facts[name] for name in KEPT} | {
+        "calibration_error": calibration["before"]["error"] if calibration else None,
+        "threshold": threshold,
+        "report": None if report is None else str(report),
+        "warnings": list(said),
+    }
+    console.result(kept)
 
 
 class _Decided:
@@ -83,27 +87,27 @@ def _decided(model: TableModel, threshold: float) -> _Decided:
     return _Decided(model.classifier, rule)
 
 
-def _task_facts(model: TableModel, data: str, column: str, y: Any) -> dict[str, Any]:
+def _asked(model: TableModel, data: str, column: str, y: Any, said: tuple[str, ...]) -> dict[str, Any]:
     counts = {label: int((y == label).sum()) for label in model.labels}
     return {
         "task": {
-            "file": Path(data).name, "target": column, "metric": model.metric.name,
+            "file": file_name(data), "target": column, "metric": model.metric.name,
             "higher_is_better": model.metric.higher_is_better,
             "constraints": [one.name for one in model.constraints], "classes": list(model.labels),
             "positive": model.labels[1] if len(model.labels) == 2 else None,
         },
-        "data": {"rows": len(y), "columns": [], "class_counts": counts, "warnings": []},
+        "data": {"rows": len(y), "columns": [], "class_counts": counts, "warnings": list(said)},
     }  # fmt: skip
 
 
 def _show(console: Console, facts: dict[str, Any]) -> None:
     rows = [
-        [name, f"{one['value']:.3f}", f"{one['low']:.3f} to {one['high']:.3f}"]
+        [name, number(one["value"]), f"{number(one['low'])} to {number(one['high'])}"]
         for name, one in facts["metrics"].items()
     ]
     console.table(f"{facts['rows']:,} rows", ["metric", "value", "95 % interval"], rows)
     for name, one in facts["constraints"].items():
-        console.say(f"{name}: {'kept' if one['satisfied'] else 'not kept'}, {one['value']:.3f}")
+        console.say(f"{name}: {'kept' if one['satisfied'] else 'not kept'}, {number(one['value'])}")
     if len(facts["classes"]) <= 20:
         head = ["true \\ predicted", *facts["classes"]]
         matrix = [
@@ -112,4 +116,4 @@ def _show(console: Console, facts: dict[str, Any]) -> None:
         ]
         console.table("Confusion matrix", head, matrix)
     if facts["calibration"]:
-        console.say(f"Expected calibration error: {facts['calibration']['before']['error']:.3f}")
+        console.say(f"Expected calibration error: {number(facts['calibration']['before']['error'])}")

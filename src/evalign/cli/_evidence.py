@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime
-import sys
+import shlex
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from evalign._errors import expected
 from evalign.cli._console import Console
+from evalign.cli._main import command
 from evalign.cli._task import Task, versions
 from evalign.estimators import METHODS
 from evalign.estimators._methods import makers
-from evalign.estimators._trials import Problem
 from evalign.reports import evidence
+
+#: Rows to train on, and rows set aside.
+Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 #: Cross-entropy without more: the network if networks were asked for, else LightGBM, which costs little.
 BASES = ("network", "lightgbm")
@@ -37,23 +41,41 @@ class Named:
         return np.asarray(self.best_estimator_.predict_proba(X))
 
 
+def set_aside(task: Task, seed: int, share: float = 0.2) -> Split:
+    """Rows of every class to train on, and a share of all rows to judge on."""
+    try:
+        split = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+        train, test = next(split.split(task.y, task.y))
+    except ValueError:
+        told = f"{len(task.y)} rows of {len(task.labels)} classes"
+        raise expected("data", f"with enough rows to set {share:.0%} of each class aside", told) from None
+    return train, test
+
+
 def on_rows_set_aside(
-    console: Console, task: Task, method: str, role: str, methods: list[str], seed: int, share: float = 0.2
+    console: Console, task: Task, method: str, role: str, methods: list[str], seed: int, split: Split
 ) -> list[dict[str, Any]]:
     """What one of the methods, and cross-entropy beside it, do on rows set aside from both."""
-    problem = Problem.checked(task.X, task.y, task.metric, task.constraints, task.preparation())
-    names = list(dict.fromkeys([method, BASES[0] if BASES[0] in methods else BASES[1]]))
-    split = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
-    train, test = next(split.split(task.y, task.y))
-    found = []
-    for name, make in makers(names, problem).items():
-        console.remark(f"Training {name} once more, to look at its decisions on rows set aside ...")
-        model = make(seed).fit(task.X.iloc[train], task.y[train])
-        labels = np.array(task.labels, dtype=object)
-        rows = (task.X.iloc[test], labels[task.y[test]])
-        told = {"role": role if name == method else "cross-entropy", "description": METHODS[name].description}
-        found.append(evidence(name, Named(model, task.labels), *rows, task.metric, task.constraints, **told))
+    base = BASES[0] if BASES[0] in methods else BASES[1]
+    made = makers(list(dict.fromkeys([method, base])), task.problem)
+    found = [_judged(console, task, method, role, made[method](seed), split)]
+    if method != base:
+        try:
+            found.append(_judged(console, task, base, "cross-entropy", made[base](seed), split))
+        except Exception as error:  # what was asked for is there; this is to look at beside it
+            console.remark(f"The report goes without {base}: {error}")
     return found
+
+
+def _judged(
+    console: Console, task: Task, name: str, role: str, pipeline: Any, split: Split
+) -> dict[str, Any]:
+    console.remark(f"Training {name} on a part of the rows, to judge it on the others ...")
+    train, test = split
+    model = Named(pipeline.fit(task.X.iloc[train], task.y[train]), task.labels)
+    y = model.classes_[task.y[test]]
+    told = {"role": role, "description": METHODS[name].description}
+    return evidence(name, model, task.X.iloc[test], y, task.metric, task.constraints, **told)
 
 
 def origin(title: str, answer: str, seed: int) -> dict[str, Any]:
@@ -61,15 +83,8 @@ def origin(title: str, answer: str, seed: int) -> dict[str, Any]:
     return {
         "title": title,
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": command_line(),
+        "command": shlex.join(command),
         "versions": versions(),
         "seed": seed,
         "answer": answer,
     }
-
-
-def command_line() -> str:
-    """The command as a shell would take it."""
-    import shlex
-
-    return shlex.join(["evalign", *sys.argv[1:]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,14 @@ from typing import Any
 from evalign import AlignedClassifier
 from evalign._errors import near
 from evalign.cli._card import card
-from evalign.cli._compare import identity, show, summary
-from evalign.cli._console import Console, usage
-from evalign.cli._evidence import on_rows_set_aside, origin
+from evalign.cli._compare import finished_trials, show, summary
+from evalign.cli._console import Console, number, running, usage
+from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
 from evalign.cli._main import UsageError
 from evalign.cli._task import Task, methods_of, task_of
 from evalign.estimators import METHODS
 from evalign.estimators._comparison import Comparison
 from evalign.estimators._methods import makers
-from evalign.estimators._trials import Problem
 from evalign.reports import comparison_facts, page
 from evalign.tables import TableModel
 from evalign.tables._model import check_target
@@ -33,69 +33,79 @@ def run(
         raise UsageError(
             f"Expected `method` to be auto or a known name, but got {method!r}. {near(method, METHODS)}"
         )
+    if method != "auto" and methods is not None:
+        raise UsageError(f"Expected `methods` only with the method auto, but got it with {method}.")
     names = methods_of(methods) if method == "auto" else [method]
     with usage():
         check_target(out)
         task = task_of(console, data, target, metric, positive, constraints)
-    pipeline, comparison, method = _trained(console, task, method, names, folds, jobs, seed, out)
-    models = on_rows_set_aside(console, task, method, "chosen", names, seed)
-    answer = _answer(method, comparison, models[0])
-    facts = {
-        **origin(f"{target}: a classifier for {task.metric.name}", answer, seed),
-        **task.facts(),
-        "comparison": None if comparison is None else comparison_facts(comparison),
-        "models": models,
-    }
-    told = _facts(task, facts, method, models)
-    model = TableModel(task.schema, pipeline[0], pipeline[-1], task.labels, told)
-    texts = {"report.html": page(facts), "report.json": json.dumps(facts), "README.md": card(model, facts)}
-    model.save(out, texts)
-    _trials_of(task, out).unlink(missing_ok=True)
+        split = set_aside(task, seed)
+    with running(), finished_trials(_trials_of(task, out)) as trials:
+        comparison = None
+        if method == "auto":
+            pipeline, comparison, method = _chosen(console, task, names, folds, jobs, seed, trials)
+        else:
+            pipeline = _trained(console, task, method, seed)
+        models = on_rows_set_aside(console, task, method, "chosen", names, seed, split)
+        answer = _answer(method, comparison, models[0])
+        facts = {
+            **origin(f"{target}: a classifier for {task.metric.name}", answer, seed),
+            **task.facts(),
+            "comparison": None if comparison is None else comparison_facts(comparison),
+            "models": models,
+        }
+        model = TableModel(
+            task.schema, pipeline[0], pipeline[-1], task.labels, _told(task, facts, method, models)
+        )
+        report = {"report.html": page(facts), "report.json": json.dumps(facts)}
+        model.save(out, {**report, "README.md": card(model, facts)})
+        trials.unlink(missing_ok=True)
     if comparison is not None:
         show(console, comparison)
     found = {"model": str(out), "method": method, "answer": answer, "value": models[0]["value"]}
     more = {} if comparison is None else summary(comparison)
-    console.result({**found, **more, "warnings": list(task.warnings)})
+    console.result({**found, **more, "report": str(out / "report.html"), "warnings": list(task.warnings)})
     console.say(answer)
     console.say(f"Model: {out} (report: {out / 'report.html'})")
 
 
-def _trained(
-    console: Console, task: Task, method: str, names: list[str], folds: int, jobs: int, seed: int, out: Path
-) -> tuple[Any, Comparison | None, str]:
-    """The pipeline fitted on all rows, the comparison if one was made, and the method."""
-    if method != "auto":
-        problem = Problem.checked(task.X, task.y, task.metric, task.constraints, task.preparation())
-        console.remark(f"Training {method} ...")
-        return makers([method], problem)[method](seed).fit(task.X, task.y), None, method
+def _trials_of(task: Task, out: Path) -> Path:
+    """Finished trials stand beside the model until it is whole."""
+    there = Path(os.path.abspath(out))  # a name even for . and ..
+    return there.with_name(f".{there.name}.{task.problem.identity[:12]}.jsonl")
+
+
+def _chosen(
+    console: Console, task: Task, names: list[str], folds: int, jobs: int, seed: int, trials: Path
+) -> tuple[Any, Comparison, str]:
+    """The pipeline that cross-validation chose, fitted on all rows, with the evidence."""
     model = AlignedClassifier(
         task.metric, task.constraints, methods=names, cv=folds, n_jobs=jobs, random_state=seed,
-        verbose=int(console.live), prepare=task.preparation(), results=_trials_of(task, out),
+        verbose=int(console.live), prepare=task.problem.prepare, results=trials,
     ).fit(task.X, task.y)  # fmt: skip
     return model.best_estimator_, model.comparison_, model.best_method_
 
 
-def _trials_of(task: Task, out: Path) -> Path:
-    """Finished trials stand beside the model until it is whole, so that a stopped run goes on."""
-    return out.with_name(f".{out.name}.{identity(task)}.jsonl")
+def _trained(console: Console, task: Task, method: str, seed: int) -> Any:
+    """The pipeline of one method, fitted on all rows."""
+    console.remark(f"Training {method} on all rows ...")
+    return makers([method], task.problem)[method](seed).fit(task.X, task.y)
 
 
 def _answer(method: str, comparison: Comparison | None, found: dict[str, Any]) -> str:
-    own = f"{found['metric']} {found['value']:.3f} on {found['rows']} rows set aside"
+    own = f"{found['metric']} {number(found['value'])} on {found['rows']:,} rows set aside"
     if comparison is None:
         return f"{method}: {own}."
     best, chosen = comparison.row(comparison.best), comparison.row(method)
-    assert best.mean is not None
-    assert chosen.mean is not None
     if method == best.method:
-        return f"{method} has the best mean in cross-validation, {chosen.mean:.3f}; {own}."
+        return f"{method} has the best mean in cross-validation, {number(chosen.mean)}; {own}."
     return (
-        f"{method} was chosen: {chosen.mean:.3f} in cross-validation, within one standard error of "
-        f"{best.method} ({best.mean:.3f}) and simpler; {own}."
+        f"{method} was chosen: {number(chosen.mean)} in cross-validation, within one standard error of "
+        f"{best.method} ({number(best.mean)}) and simpler; {own}."
     )
 
 
-def _facts(task: Task, facts: dict[str, Any], method: str, models: list[dict[str, Any]]) -> dict[str, Any]:
+def _told(task: Task, facts: dict[str, Any], method: str, models: list[dict[str, Any]]) -> dict[str, Any]:
     """What model.json tells beside the columns."""
     return {
         "metric": task.metric.name,

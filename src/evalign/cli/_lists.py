@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalign._errors import near
+from evalign._errors import expected, near
 from evalign.cli._console import Console, usage
-from evalign.cli._main import FAILED, STOPPED, UsageError
+from evalign.cli._main import RunError, StoppedError, UsageError
 
 
 def metrics(console: Console) -> None:
@@ -14,7 +14,7 @@ def metrics(console: Console) -> None:
     from evalign.metrics import NAMED
 
     rows = [(name, _first_sentence(factory)) for name, factory in sorted(NAMED.items())]
-    _listed(console, "metrics", ("metric", "what it is"), rows)
+    _listed(console, "metrics", rows)
     console.say(
         'Also "fbeta(beta=2)", "f1(average=\'macro\')", formulas of tp, fp, fn, tn, and sums of metrics.'
     )
@@ -25,7 +25,7 @@ def methods(console: Console) -> None:
     from evalign.estimators import METHODS
 
     rows = [(name, method.description) for name, method in METHODS.items()]
-    _listed(console, "methods", ("method", "what it is"), rows)
+    _listed(console, "methods", rows)
 
 
 def datasets(console: Console, action: str | None, name: str | None) -> None:
@@ -33,10 +33,10 @@ def datasets(console: Console, action: str | None, name: str | None) -> None:
     from evalign.datasets import NAMES, load
 
     if action is None:
-        _listed(console, "datasets", ("dataset",), [(one,) for one in NAMES])
+        _listed(console, "datasets", [(one,) for one in NAMES])
         return
     if action != "fetch" or name is None:
-        raise UsageError(f"Expected `fetch NAME`, but got {action} {name or ''}".strip() + ".")
+        raise UsageError(f"Expected `fetch NAME`, but got {' '.join(filter(None, (action, name)))}.")
     if name not in NAMES:
         raise UsageError(f"Expected `name` to be a known dataset, but got {name!r}. {near(name, NAMES)}")
     found = load(name)
@@ -53,42 +53,44 @@ def reproduce(
     seed: int,
     storage: str | None,
     out: str | None,
-) -> int:
+) -> None:
     """Run a table of the papers, or list them."""
-    from evalign.experiments import TABLES
+    from evalign.experiments import FIGURES, TABLES
     from evalign.experiments import reproduce as run
     from evalign.experiments._data import MissingDataError
     from evalign.experiments._reproduce import FOLDER, SCALES, STORAGE, find
 
     if table is None:
-        _listed(
-            console, "tables", ("table", "what it is"), [(one.name, one.title) for one in TABLES.values()]
-        )
-        return 0
+        known: dict[str, Any] = {**TABLES, **FIGURES}
+        _listed(console, "tables", [(one.name, one.title) for one in known.values()])
+        return
     with usage():
         find(table)
-    if scale not in SCALES:
-        raise UsageError(f"Expected `scale` to be one of {', '.join(SCALES)}, but got {scale!r}.")
-    kept = storage or STORAGE
+        if scale not in SCALES:
+            raise expected("scale", f"to be one of {', '.join(SCALES)}", repr(scale))
     try:
-        made = run(table, scale=scale, jobs=jobs, seed=seed, storage=kept, out=out or FOLDER)
+        made = run(
+            table, scale=scale, jobs=jobs, seed=seed, storage=storage or STORAGE, out=out or FOLDER,
+            progress=console.live,
+        )  # fmt: skip
     except KeyboardInterrupt:
-        console.remark(f"Stopped. What is done is kept in {kept}; the same command goes on.")
-        return STOPPED
+        raise StoppedError("Stopped. What is done is kept: the same command goes on.") from None
     except MissingDataError as error:
-        raise ValueError(f"{table}: {error}") from None
+        raise RunError(f"{table}: {error}") from None
     for data, instruction in made.results.missing.items():
         console.remark(f"{table}: without {data}. {instruction}")
     files = [str(file) for file in made.files]
     console.result({"table": table, "files": files, "complete": made.results.complete})
     for file in files:
         console.say(file)
-    return 0 if made.results.complete else FAILED
+    if not made.results.complete:
+        raise RunError(f"{table} is not complete: the same command goes on.")
 
 
-def _listed(console: Console, key: str, head: tuple[str, ...], rows: list[Any]) -> None:
-    console.result({key: [dict(zip(head, row, strict=True)) for row in rows]})
-    console.table("", head, rows, left=len(head))
+def _listed(console: Console, what: str, rows: list[Any]) -> None:
+    width = len(rows[0])
+    console.result({what: [dict(zip(("name", "description"), row, strict=False)) for row in rows]})
+    console.table("", (what.rstrip("s"), "what it is")[:width], rows, left=width)
 
 
 def _first_sentence(factory: Any) -> str:

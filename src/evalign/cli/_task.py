@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalign import __version__, metrics
-from evalign._errors import near
+from evalign._errors import expected, near
 from evalign.cli._console import Console, usage
 from evalign.cli._main import UsageError
 from evalign.estimators import METHODS
+from evalign.estimators._trials import Problem
 from evalign.tables import Preparation, Schema, fingerprint, labels, read
+from evalign.tables._schema import near as near_columns
 
 #: Labels that mean "positive" whatever their share.
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
@@ -45,16 +48,17 @@ class Task:
         """The positive of two classes."""
         return self.labels[1] if len(self.labels) == 2 else None
 
-    def preparation(self) -> Preparation:
-        """How the columns become numbers, not yet fitted."""
-        return Preparation(self.schema)
+    @cached_property
+    def problem(self) -> Problem:
+        """What methods are tried on; the columns are prepared anew for every one."""
+        return Problem.checked(self.X, self.y, self.metric, self.constraints, Preparation(self.schema))
 
     def facts(self) -> dict[str, Any]:
         """What a report says of the task and its data."""
         counts = np.bincount(self.y, minlength=len(self.labels)).tolist()
         return {
             "task": {
-                "file": Path(self.file).name,
+                "file": file_name(self.file),
                 "target": self.target,
                 "metric": self.metric.name,
                 "higher_is_better": self.metric.higher_is_better,
@@ -87,50 +91,63 @@ def task_of(
     """Read and check everything before any work begins."""
     with usage():
         found, bounds = metrics.get(metric), metrics.constraints(list(constraints))
-        if file != "-" and not Path(file).exists():
-            raise ValueError(f"There is no file {file}.")
         table, said = quietly_read(file)
         check_column(target, table)
         names, y = classes_of(table[target], positive)
+        rarest = int(np.bincount(y).argmin())
+        if (y == rarest).sum() < 2:
+            raise expected("target", "with at least two rows of every class", f"one of {names[rarest]!r}")
         schema = Schema.infer(table, target)
         X = schema.typed(table)
-    remarks = (*said, *schema.warnings)
+        remarks = (*said, *schema.warnings)
+        task = Task(file, target, table, schema, X, y, names, found, bounds, remarks, fingerprint(table))
+        _ = task.problem  # a metric that is not one number is refused here
     for remark in remarks:
         console.remark(f"Note: {remark}")
     if positive is None and len(names) == 2:
         console.remark(f"The positive class is {names[1]!r}; --positive chooses another.")
-    return Task(file, target, table, schema, X, y, names, found, bounds, remarks, fingerprint(table))
+    return task
 
 
 def quietly_read(file: str) -> tuple[Any, tuple[str, ...]]:
     """A table, and what there is to say about its file."""
-    with warnings.catch_warnings(record=True) as caught:
+    with usage(source="data"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         table = read(file)
     return table, tuple(dict.fromkeys(str(one.message) for one in caught))
 
 
+def file_name(file: str) -> str:
+    """What a report calls a file; where it lies is nobody's business."""
+    return "standard input" if file == "-" else Path(file).name
+
+
 def check_column(name: str, table: Any) -> None:
     """Refuse a name that is not a column, and say which are near."""
-    columns = [str(column) for column in table.columns]
-    if name not in columns:
-        raise UsageError(f"Expected `target` to be a column, but got {name!r}. {near(name, columns)}")
+    if name not in table.columns:
+        raise expected("target", "to be a column", repr(name), near_columns(name, table.columns))
 
 
 def classes_of(column: Any, positive: str | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """The names of the classes, the positive one of two last, and the class of each row."""
-    texts = labels(column)
-    names, counts = np.unique(texts, return_counts=True)
-    if positive is not None and len(names) != 2:
-        raise ValueError(f"Expected `positive` only with two classes, but got {len(names)} classes.")
-    if positive is not None and positive not in names:
-        known = ", ".join(names.tolist())
-        raise ValueError(f"Expected `positive` to be one of {known}, but got {positive!r}.")
+    names, codes, counts = np.unique(labels(column), return_inverse=True, return_counts=True)
     order = names.tolist()
-    if len(order) == 2 and (positive or _usual(order, counts.tolist())) == order[0]:
-        order = order[::-1]
-    index = {name: number for number, name in enumerate(order)}
-    return tuple(order), np.array([index[text] for text in texts.tolist()], dtype=np.int64)
+    if positive is not None and len(order) != 2:
+        raise expected("positive", "only with two classes", f"{len(order)} classes")
+    if len(order) > 2:
+        return tuple(order), codes.astype(np.int64)
+    chosen = _usual(order, counts.tolist()) if positive is None else _asked(order, positive)
+    if chosen == order[0]:
+        return (order[1], order[0]), 1 - codes.astype(np.int64)
+    return (order[0], order[1]), codes.astype(np.int64)
+
+
+def _asked(names: list[str], positive: str) -> str:
+    """The class that the user means: 1.0 may stand for 1, and Yes for yes."""
+    try:
+        return str(labels([positive], known=names)[0])
+    except ValueError:
+        raise expected("positive", f"to be {' or '.join(map(repr, names))}", repr(positive)) from None
 
 
 def _usual(names: list[str], counts: list[int]) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import zipfile
 from dataclasses import dataclass, field
 from os import PathLike
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from evalign import metrics
@@ -28,10 +30,12 @@ FORMAT = 1
 #: What a folder may hold a classifier of.
 KINDS = {kind.__name__: kind for kind in (MetricBooster, MetricClassifier, MetricDecision)}
 
-#: The parts that are read again; a report or a note beside them is nobody's business.
+#: The parts that are read again.
 PART = re.compile(
     r"preparation\.skops|rule\.json|classifier/model\.json|classifier/model-[0-9a-f]{16}\.[a-z]+"
 )
+#: What else `save` may put beside them; a folder with anything more is not replaced.
+BESIDE = {"model.json", "README.md", "report.html", "report.json"}
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,11 @@ class TableModel:
         return np.asarray(np.array(self.labels, dtype=object)[np.asarray(classes, dtype=int)])
 
     def save(self, folder: str | PathLike[str], extra: dict[str, str] | None = None) -> None:
-        """Write the folder, whole or not at all; `extra` are files of text to put beside the model."""
-        target = Path(folder)
+        """Write the folder, whole or not at all; `extra` are texts of files named in `BESIDE`."""
+        target = Path(os.path.abspath(folder))  # a name even for . and ..
         check_target(target)
         draft = target.with_name(f".{target.name}.{os.getpid()}")
+        shutil.rmtree(draft, ignore_errors=True)  # of a killed process that had our number
         try:
             self._write(draft, extra or {})
             _put_in_place(draft, target)
@@ -90,7 +95,7 @@ class TableModel:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _write(self, draft: Path, extra: dict[str, str]) -> None:
-        draft.mkdir(parents=True)
+        draft.mkdir()
         self.classifier.save(draft / "classifier")
         content = skops().dumps(self.preparation, compression=zipfile.ZIP_DEFLATED)
         (draft / "preparation.skops").write_bytes(content)
@@ -108,7 +113,7 @@ class TableModel:
         }
         (draft / "model.json").write_text(json.dumps(facts, indent=1, allow_nan=False))
         for name, text in extra.items():
-            (draft / name).write_text(text, encoding="utf-8")
+            (draft / name).write_text(text, encoding="utf-8", errors="replace")
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> TableModel:
@@ -116,38 +121,70 @@ class TableModel:
         root = Path(folder)
         facts = _read_facts(root)
         _check_files(root, facts.pop("files"))
-        facts.pop("format")
-        try:
-            labels, schema = tuple(facts.pop("labels")), Schema.from_json(facts.pop("schema"))
-            kind = KINDS[facts.pop("kind")]
-            metrics.get(facts["metric"]), metrics.constraints(facts["constraints"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise expected("model", "with a whole model.json", f"{root} ({error!r})") from None
-        if not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
-            raise expected("model", "with different texts as labels", shown(list(labels))[:80])
+        labels, schema = _checked(root, facts)
         preparation = unpack((root / "preparation.skops").read_bytes(), list(TRUSTED))
         if not isinstance(preparation, Preparation) or preparation.schema != schema:
             raise expected("model", "with a preparation of its own columns", type(preparation).__name__)
-        classifier = kind.load(root / "classifier")
+        classifier = KINDS[facts.pop("kind")].load(root / "classifier")
         if classifier.classes_.tolist() != list(range(len(labels))):
-            raise expected("model", f"with a classifier of {len(labels)} classes", classifier.classes_)
-        return cls(schema, preparation, classifier, labels, facts)
+            wrong = shown(classifier.classes_.tolist())[:80]
+            raise expected("model", f"with a classifier of {len(labels)} classes", wrong)
+        model = cls(schema, preparation, classifier, labels, facts)
+        model._check_parts(root)
+        return model
+
+    def _check_parts(self, root: Path) -> None:
+        """Take a row of missing values through all parts: those of another model do not fit together."""
+        row = pd.DataFrame({column.name: [None] for column in self.schema.kept}, dtype=object)
+        try:
+            names = self.preparation.get_feature_names_out()
+            if not len(names) == self.prepared(row).shape[1] == self.classifier.n_features_in_:
+                raise ValueError(f"{len(names)} features for {self.classifier.n_features_in_}")
+            self.predict(row)
+            if self.predict_proba(row).shape != (1, len(self.labels)):
+                raise ValueError(f"{self.predict_proba(row).shape[1]} probabilities")
+        except Exception as error:  # forged parts may fail anywhere
+            raise expected("model", "with parts that fit together", f"{root} ({error!r})"[:200]) from None
 
 
 def check_target(folder: Path) -> None:
     """Refuse to replace what is not a model, before any work is done."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise expected("out", "to be a folder", f"the file {folder}")
-    if folder.is_dir() and any(folder.iterdir()):
+        raise expected("out", "to be a folder", f"the {'link' if folder.is_symlink() else 'file'} {folder}")
+    if folder.is_dir():
+        _check_replaceable(folder)
+    parent = folder.absolute().parent
+    if not parent.is_dir():
+        raise expected("out", "in a folder that exists", str(folder))
+    check_writable(parent)
+
+
+def _check_replaceable(folder: Path) -> None:
+    if folder.samefile(Path.cwd()) or os.path.ismount(folder):
+        raise expected(
+            "out", "to be a folder that can be replaced", repr(str(folder)), "Name one inside of it."
+        )
+    inside = [path.name for path in folder.iterdir()]
+    if (folder / "classifier").is_dir():
+        inside.remove("classifier")
+        inside += [f"classifier/{path.name}" for path in (folder / "classifier").iterdir()]
+    strange = sorted(name for name in inside if name not in BESIDE and not PART.fullmatch(name))
+    if strange:
+        raise expected("out", "to be new, empty or a model", f"{folder} with {strange[0]}")
+    if inside:
         try:
             _read_facts(folder)
         except ValueError:
             raise expected("out", "to be new, empty or a model", f"{folder} with other files") from None
-    parent = folder.absolute().parent
-    if not parent.is_dir():
-        raise expected("out", "in a folder that exists", str(folder))
-    if not os.access(parent, os.W_OK):
-        raise expected("out", "in a folder that can be written", str(folder))
+
+
+def check_writable(folder: Path) -> None:
+    """Try whether something can be made in a folder; permissions alone do not tell."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".evalign-", dir=folder):
+            pass
+    except OSError as error:
+        raise expected("out", "in a folder that can be written", f"{folder} ({error.strerror})") from None
 
 
 def _put_in_place(draft: Path, target: Path) -> None:
@@ -155,40 +192,74 @@ def _put_in_place(draft: Path, target: Path) -> None:
         draft.rename(target)
         return
     old = target.with_name(f".{target.name}.old.{os.getpid()}")
-    target.rename(old)
     try:
+        target.rename(old)
         draft.rename(target)
     except BaseException:
-        old.rename(target)
+        if old.exists() and not target.exists():
+            old.rename(target)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    finally:
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _read_facts(root: Path) -> dict[str, Any]:
+    path = root / "model.json"
+    if path.is_symlink():
+        raise expected("model", "with its files inside", "the link model.json")
     try:
-        facts = json.loads((root / "model.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         raise expected("model", "to be the folder of a model", f"{root} without model.json") from None
     except (OSError, ValueError, RecursionError) as error:
         raise expected("model", "with a readable model.json", f"{root} ({error})") from None
     if not isinstance(facts, dict) or not {"format", "files", "kind", "schema", "labels"} <= set(facts):
         raise expected("model", "to be the folder of a model", f"{root} with another model.json")
-    if type(facts["format"]) is not int or not 1 <= facts["format"] <= FORMAT:
-        raise expected("model", f"of format {FORMAT} or older", facts["format"], "Upgrade evalign.")
+    version = facts.pop("format")
+    if type(version) is not int or version < 1:
+        raise expected("model", "with the number of its format", shown(version)[:80])
+    if version > FORMAT:
+        raise expected("model", f"of format {FORMAT} or older", shown(version)[:40], "Upgrade evalign.")
     return facts
+
+
+def _checked(root: Path, facts: dict[str, Any]) -> tuple[tuple[str, ...], Schema]:
+    """Take labels and schema out of the facts, and look whether the others are what they should be."""
+    labels, schema = facts.pop("labels"), Schema.from_json(facts.pop("schema"))
+    texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    if not texts or len(set(labels)) != len(labels) or len(labels) < 2:
+        raise expected("model", "with different texts as labels", shown(labels)[:80])
+    kinds: dict[str, type] = {
+        "kind": str, "metric": str, "constraints": list, "method": str, "target": str, "seed": int
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if not isinstance(facts.get(name), kind):
+            got = f"{shown(facts.get(name))[:80]} as {name} in {root}"
+            raise expected("model", "with a whole model.json", got)
+    if facts["kind"] not in KINDS:
+        raise expected("model", f"of the kind {' or '.join(KINDS)}", shown(facts["kind"])[:80])
+    metrics.get(facts["metric"])
+    metrics.constraints(facts["constraints"])
+    return tuple(labels), schema
 
 
 def _check_files(root: Path, files: Any) -> None:
     if not isinstance(files, dict) or not {"preparation.skops", "classifier/model.json"} <= set(files):
         raise expected("model", "with a list of its files", shown(files)[:80])
+    if (root / "classifier").is_symlink():
+        raise expected("model", "with its files inside", "the link classifier")
     for name, digest in files.items():
         path = root / name
-        if not PART.fullmatch(name) or path.is_symlink() or path.parent.is_symlink():
+        if not PART.fullmatch(name) or path.is_symlink():
             raise expected("model", "with its files inside", repr(name)[:80])
         if not path.is_file():
             raise expected("model", "with all its files", f"{root} without {name}")
         if _digest(path) != digest:
             raise expected("model", "with the files that were saved", f"{name} with another checksum")
+    strange = {f"classifier/{path.name}" for path in (root / "classifier").iterdir()} - set(files)
+    if strange:
+        raise expected("model", "with the files that were saved", f"{min(strange)} beside them")
 
 
 def _digest(path: Path) -> str:
