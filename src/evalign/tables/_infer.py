@@ -86,8 +86,8 @@ def _tellers(columns: dict[str, Any], goal: Any) -> list[str]:
     found = []
     for name, values in columns.items() if len(codes) >= FEW else ():
         others, distinct = pd.factorize(values, use_na_sentinel=False)
-        pairs = np.unique(others * len(classes) + codes)
-        found += [name] if len(classes) == len(distinct) == len(pairs) else []
+        if len(distinct) == len(classes) == len(np.unique(others * len(classes) + codes)):
+            found.append(name)
     return found
 
 
@@ -134,7 +134,8 @@ def _with_odd(found: _Found, distinct: Any, odd: NDArray[np.bool_], counts: Code
     """Say which values do not read as the column's kind."""
     if odd.any() and found.kind != "dropped":
         most = int(np.flatnonzero(odd)[np.argmax(counts[odd])])
-        said = f"{counts[odd].sum()} values such as {shortened(distinct[most].as_py())} read as missing"
+        count = int(counts[odd].sum())
+        said = f"{count} value{'s' * (count > 1)} such as {shortened(distinct[most].as_py())} read as missing"
         found.note = said
         found.warnings.append(f"holds {found.kind}s; {said}")
     return found

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from evalign._errors import expected
 from evalign.tables import _values
-from evalign.tables._dates import moments
 from evalign.tables._schema import checked_names, shortened
 
 #: More distinct numbers are no classes.
@@ -37,7 +36,11 @@ def labels(column: Any, known: Sequence[str] | None = None) -> NDArray[np.str_]:
     """
     name = getattr(column, "name", None) or "target"
     marks = tuple(mark for mark in _values.MISSING if mark not in _values.CLASSES)
-    distinct, codes = _values.encoded(_values.texts(_values.plain(pd.Series(column)), marks))
+    column = pd.Series(column)
+    values = _values.plain(column)
+    if not pa.types.is_timestamp(values.type):
+        values = _values.as_written(column)  # with all digits of an integer
+    distinct, codes = _values.encoded(_values.texts(values, marks))
     if not len(codes):
         raise expected(str(name), "with rows", "none")
     gone = np.flatnonzero(codes < 0)
@@ -121,15 +124,9 @@ def _content(values: Any) -> tuple[bytes, ...]:
     if not odd.any():
         number[np.isnan(number)] = np.nan  # one NaN of the many there are
         return b"number", number.astype("<f8").tobytes()
-    text = _values.texts(values, marks=("",))
-    if pa.types.is_timestamp(values.type):
-        moment, odd = _values.dates(values, "iso")
-    else:
-        distinct, codes = _values.encoded(_values.texts(values))
-        moment = np.append(moments(distinct, "iso"), np.datetime64("NaT"))[codes]
-        odd = np.isnat(moment) & (codes >= 0)
+    moment, odd = _values.dates(values, "iso")
     if not odd.any():
         return b"date", moment.astype("datetime64[us]").astype("<i8").tobytes()
-    text = text.fill_null("")
+    text = _values.texts(values, marks=("",)).fill_null("")
     sizes = pc.binary_length(text).to_numpy(zero_copy_only=False).astype("<i8")
     return b"text", sizes.tobytes(), "".join(text.to_pylist()).encode()

@@ -87,6 +87,8 @@ def as_written(column: Any) -> Any:
         values = _joined(values) if isinstance(values, pa.ChunkedArray) else values
         if pa.types.is_floating(values.type):
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        if pa.types.is_timestamp(values.type) or pa.types.is_time(values.type):
+            return pc.replace_substring_regex(values.cast(TEXT), r"\.0+(Z?)$", r"\1")
         return texts(values) if pa.types.is_boolean(values.type) else values.cast(TEXT)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return _written(column)

@@ -49,7 +49,9 @@ def write(frames: Iterable[Any], target: Any) -> int:
         with _said(str(path)):
             file = draft.open("wb")
         with file:
-            rows = _filled(_sink(file, suffix), frames, str(path))
+            with _said(str(path)):
+                sink = _sink(file, suffix)
+            rows = _filled(sink, frames, str(path))
             with _said(str(path)):
                 os.fsync(file.fileno())
         with _said(str(path)):
