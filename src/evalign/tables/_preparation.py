@@ -125,8 +125,11 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         parts = [typed[name].to_numpy() for name in self._named("number", "boolean")]
         for name in self._named("date"):
             seconds = _seconds(typed[name])
-            moment = typed[name].dt
-            parts += [seconds / 86_400, moment.month.to_numpy(), moment.weekday.to_numpy()]
+            parts += [
+                seconds / 86_400,
+                typed[name].dt.month.to_numpy(),
+                typed[name].dt.day_of_week.to_numpy(),
+            ]
             parts += [seconds % 86_400 / 3_600] if name in self.timed_ else []
         found = np.column_stack(parts) if parts else np.empty((len(typed), 0))
         return np.asarray(np.clip(found, -_LARGEST, _LARGEST), dtype=np.float64)
