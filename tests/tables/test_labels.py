@@ -137,7 +137,7 @@ def test_fingerprints_tell_tables_apart():
 
 
 def test_the_fingerprint_of_a_long_file():
-    """10 MB are read in two blocks."""
+    """10 MB are read in several blocks."""
     long = "x" * 500
     whole = read(io.BytesIO(b"a,b\n" + f"1.5,{long}\n2,y\n".encode() * 20_000))
     again = pd.DataFrame({"a": [1.5, 2.0] * 20_000, "b": [long, "y"] * 20_000})

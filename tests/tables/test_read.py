@@ -228,4 +228,4 @@ def test_memory_is_bounded_by_the_chunk():
     before = pa.total_allocated_bytes()
     most = max(pa.total_allocated_bytes() for chunk in chunks if len(chunk)) - before
     assert source.left == 0
-    assert most < 80e6  # the whole would take more than 200
+    assert most < 50e6  # the whole would take more than 200

@@ -23,8 +23,8 @@ from evalign.tables._values import TEXT
 SEPARATORS = ",;\t|"
 #: The start of a file from which the header and the separator are found.
 _HEAD = 1 << 20
-#: No row of a CSV file may be longer.
-_BLOCK = 1 << 23
+#: No row of a CSV file may be longer; pyarrow keeps dozens of such blocks in memory.
+_BLOCK = 1 << 21
 
 
 def read(source: Any, *, rows: int | None = None) -> Any:
@@ -43,7 +43,7 @@ def read(source: Any, *, rows: int | None = None) -> Any:
         with closing(stream(source, rows)) as chunks:
             return next(chunks).iloc[:rows]
     with opened(source) as file:
-        return _frame(pa.Table.from_batches(list(_batches(file, named(source), _BLOCK))))
+        return _frame(pa.Table.from_batches(list(_batches(file, named(source), 1 << 16))))
 
 
 def stream(source: Any, rows: int = 50_000) -> Generator[Any, None, None]:
