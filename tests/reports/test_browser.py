@@ -6,7 +6,7 @@ import pytest
 from test_page import HOSTILE, hostile, hostile_facts  # noqa: F401
 
 from evalign.reports import write
-from evalign.reports._html import count, number, percent
+from evalign.reports._html import count, number, percent, position
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_slider_moves_by_keyboard_to_what_was_counted(show, facts):
         (_, fp), (fn, tp) = matrices[to]
         assert browser.ask("Number(document.getElementById('slider').value)") == to
         assert cells(browser) == shown(matrices[to])
-        assert text(browser, "slider-position") == number(slider["positions"][to])
+        assert text(browser, "slider-position") == position(slider["positions"][to])
         assert text(browser, "slider-value") == number(slider["values"][to])
         assert text(browser, "slider-precision") == number(tp / (tp + fp) if tp + fp else 0.0)
         assert text(browser, "slider-recall") == number(tp / (tp + fn))
@@ -84,9 +84,12 @@ def test_the_slider_moves_by_keyboard_to_what_was_counted(show, facts):
         slack = slider["constraints"]["precision() >= 0.7"][to]
         kept = "✓ kept" if slack >= 0 else "✗ missed"
         assert text(browser, "slider-bound-0") == f"{number(0.7 + slack)} {kept}"
+        (tn, fp), _ = matrices[to]
+        kept = "✓ kept" if tn / (tn + fp) <= 0.9 else "✗ missed"
+        assert text(browser, "slider-bound-1") == f"{number(tn / (tn + fp))} {kept}"
         told = browser.ask("document.getElementById('slider').getAttribute('aria-valuetext')")
         assert told.startswith(
-            f"{number(slider['positions'][to])}: f1 {number(slider['values'][to])}, precision"
+            f"{position(slider['positions'][to])}: f1 {number(slider['values'][to])}, precision"
         )
         browser.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         mark = browser.ask("(() => { const all = document.getElementById('plot-along').data;"
@@ -115,7 +118,7 @@ def test_the_weight_of_every_class_moves(show, facts):
         browser.press("ArrowRight", 5)
         at = part["chosen"] + 5
         assert cells(browser) == shown(part["matrices"][at])
-        assert text(browser, "slider-position") == number(part["positions"][at])
+        assert text(browser, "slider-position") == position(part["positions"][at])
         assert text(browser, "slider-value") == number(part["values"][at])
         assert text(browser, "slider-precision") == number(part["precision"][at])
         assert text(browser, "slider-predicted") == count(part["predicted"][at])
@@ -175,6 +178,8 @@ def test_numbers_are_written_alike_in_python_and_javascript(show, facts):
     values = [0.0625, 0.0005, -0.0004, 0.99949999, 1234.5, -2.5e-3, 1e-9, 0.1 + 0.2, 17]
     browser = show(facts["two"])
     assert browser.ask(f"{values}.map((one) => number(one))") == [number(one) for one in values]
+    places = [0.0, 0.5, 0.00372, 0.99973, 1.0, 16.0, 0.0625, 1e-12, 0.001]
+    assert browser.ask(f"{places}.map((one) => position(one))") == [position(one) for one in places]
     signed = [number(one, signed=True) for one in values]
     assert browser.ask(f"{values}.map((one) => number(one, 3, true))") == signed
     assert browser.ask("[0.0625, 1, null].map(percent)") == [percent(one) for one in (0.0625, 1, None)]

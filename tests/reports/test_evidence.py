@@ -62,7 +62,7 @@ def test_decisions_equal_scikit_learn(two, ruled):
 
 def test_the_slider_counts_every_threshold(two, ruled):
     _, _, X, y = two
-    found = evidence("ruled", ruled, X, y, "f1", "precision >= 0.7")
+    found = evidence("ruled", ruled, X, y, "f1", ["precision >= 0.7", "accuracy <= 0.8"])
     slider, p = found["slider"], ruled.predict_proba(X)[:, 1]
     assert 101 <= len(slider["positions"]) <= 201
     assert slider["positions"] == sorted(set(slider["positions"]))
@@ -76,6 +76,8 @@ def test_the_slider_counts_every_threshold(two, ruled):
         assert slider["values"][at] == pytest.approx(f1_score(y, guess, pos_label="yes", zero_division=0))
         slack = precision_score(y, guess, pos_label="yes", zero_division=0) - 0.7
         assert slider["constraints"]["precision() >= 0.7"][at] == pytest.approx(slack)
+        slack = 0.8 - accuracy_score(y, guess)
+        assert slider["constraints"]["accuracy() <= 0.8"][at] == pytest.approx(slack)
     assert slider["positions"][slider["chosen"]] == ruled.rule_.threshold
     assert slider["matrices"][slider["chosen"]] == np.ravel(found["matrix"]).tolist()
     bound = found["constraints"]["precision() >= 0.7"]

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from evalign._errors import is_number
-from evalign.reports._html import Html, count, details, interval, join, number, percent, scrolled, table, tag
+from evalign.reports._html import (
+    Html,
+    count,
+    details,
+    interval,
+    join,
+    number,
+    percent,
+    position,
+    scrolled,
+    table,
+    tag,
+)
 from evalign.reports._html import plot as plot_of
 from evalign.reports._sections import Facts, section
 
@@ -135,7 +147,10 @@ def per_class(facts: Facts) -> Html | None:
          *(number(one.get(key)) for key in ("precision", "recall", "f1"))]
         for one in sorted(model["per_class"], key=lambda one: -(one.get("support") or 0))
     ]  # fmt: skip
-    head, caption = ["Class", "rows", "precision", "recall", "F1"], f"Each class by {model.get('name')}"
+    head, caption = (
+        ["Class", "rows", "precision", "recall", "F1"],
+        f"Each class, as {model.get('name')} decides",
+    )
     if len(lines) <= LISTED:
         return section("classes", "Class by class", table(head, lines, caption))
     return section(
@@ -166,7 +181,7 @@ def slider(facts: Facts) -> Html | None:
         tag("option", one["class"], value=place) for place, one in enumerate(found.get("classes") or ())
     ]
     picker = tag("p", tag("label", "Class", for_="slider-class"), tag("select", *options, id="slider-class"))
-    value = tag("output", number(part["positions"][at]), id="slider-position", for_="slider")
+    value = tag("output", position(part["positions"][at]), id="slider-position", for_="slider")
     last = len(part["positions"]) - 1
     control = tag(
         "div", None if two else picker,

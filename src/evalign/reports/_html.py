@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -55,7 +56,17 @@ def number(value: Any, digits: int = 3, signed: bool = False) -> str:
         return NOTHING
     rounded = Decimal(float(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     sign = "\u2212" if rounded < 0 else "+" if signed and rounded > 0 else ""
-    return f"{sign}{abs(rounded)}"
+    return f"{sign}{abs(rounded):f}"
+
+
+def position(value: Any) -> str:
+    """A threshold, with more digits near 0 and 1, where it could not be told from its neighbours.
+
+    >>> position(0.5), position(0.00372), position(0.99973), position(1.0)
+    ('0.500', '0.0037', '0.99973', '1.000')
+    """
+    near = min(value, 1 - value) if is_number(value) else 0
+    return number(value, min(9, max(3, 1 - math.floor(math.log10(near)))) if near > 0 else 3)
 
 
 def interval(low: Any, high: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evalign._errors import is_number
-from evalign.reports._html import Html, count, number, percent, plot, table, tag
+from evalign.reports._html import Html, count, number, percent, plot, position, table, tag
 from evalign.reports._sections import Facts, section
 
 #: Lines of a table that stands for a plot, about.
@@ -43,7 +43,7 @@ def _precision_recall(models: list[Facts]) -> Html:
     ]  # fmt: skip
     first = models[0]["curves"][0]
     points = list(zip(first["recall"], first["precision"], first["thresholds"], strict=True))
-    lines = [[number(part) for part in point] for point in _thinned(points)]
+    lines = [[number(x), number(y), position(t)] for x, y, t in _thinned(points)]
     numbers = table(
         ["Recall", "precision", "threshold"], lines, f"{models[0].get('name')}, class {first['class']}"
     )
@@ -58,15 +58,17 @@ def _along(model: Facts) -> Html:
     part = found if two else found["classes"][0]
     at, axis = part["chosen"], "threshold" if two else f"weight of {part['class']}"
     points = list(zip(part["positions"], part["values"], strict=True))
-    lines = [[number(x), number(y)] for x, y in _thinned(points, at)]
+    lines = [[position(x), number(y)] for x, y in _thinned(points, at)]
     known = [(y, x) for x, y in points if is_number(y)]
     best = (max if model.get("higher_is_better") is not False else min)(known, default=(None, None))
     label = (
         f"{metric} against the {axis} for {model.get('name')}: {number(part['values'][at])} at the chosen "
-        f"{number(part['positions'][at])}; the best on these rows is {number(best[0])} at {number(best[1])}."
+        f"{position(part['positions'][at])}; the best on these rows is {number(best[0])} at "
+        f"{position(best[1])}."
     )
     moved = "threshold" if two else "weight of the class chosen below"
     note = f"{metric} against the {moved}; the line marks the chosen rule."
+    note += " Shaded where the constraints are kept." if part.get("constraints") else ""
     return plot("along", label, table([axis.capitalize(), metric], lines, f"{metric} along the {axis}"), note)
 
 

@@ -219,10 +219,18 @@ def origin(facts: Facts) -> Html | None:
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     return section(
         "origin", "How this was made",
-        tag("pre", tag("code", command), tabindex="0") if command else None,
+        tag("p", tag("code", *_words(str(command))), class_="command") if command else None,
         terms(("Seed", facts.get("seed") if facts.get("seed") is None else str(facts["seed"])),
               ("Versions", listed), ("Made", date(facts.get("created")))),
     )  # fmt: skip
+
+
+def _words(command: str) -> list[Any]:
+    """The words of a command, which break between lines and nowhere else."""
+    parts: list[Any] = []
+    for word in command.split(" "):
+        parts += [" " if parts else None, tag("span", word)]
+    return parts
 
 
 def date(given: Any) -> Html | None:

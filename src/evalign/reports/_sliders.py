@@ -18,6 +18,9 @@ WEIGHTS = 2.0 ** np.linspace(-4, 4, 33)
 #: Sliders for so many classes; matrices for so many are stored.
 MOST_CLASSES = 20
 
+#: Margins looked at in one go.
+BLOCK = 1 << 16
+
 
 def slider(
     rows: Held, rule: DecisionRule | None, metric: Metric, bounds: Sequence[Constraint]
@@ -100,7 +103,7 @@ def _class_weight(
     chosen = int(np.searchsorted(WEIGHTS, 1.0))
     parts = []
     for k in rows.frequent[:MOST_CLASSES]:
-        matrices = _weighed(rows.truth, margins, rows.p[:, [k]] * weights[k], rows.predicted)
+        matrices = _weighed(rows.truth, margins, rows.p[:, k], weights[k], rows.predicted)
         hits = matrices[:, k, k]
         part = {
             "class": rows.classes[k],
@@ -116,18 +119,24 @@ def _class_weight(
     return {"kind": "class_weight", "classes": parts}
 
 
-def _weighed(truth: Indices, margins: Floats, change: Floats, chosen: Indices) -> Floats:
-    """The confusion matrix at each weight w of a class: decisions argmax(margins + (w - 1) change).
+def _weighed(truth: Indices, margins: Floats, share: Floats, worth: Floats, chosen: Indices) -> Floats:
+    """The confusion matrix at each weight w of a class: decisions argmax(margins + (w - 1) share x worth).
 
-    That is p W with the class's probability times w; to scale a row to the sum 1 again moves no argmax.
-    Margins are lines in w, so a class that is ahead at two weights is ahead between them: only rows whose
-    decisions differ at both ends are decided again in the middle.
+    That is p W with the class's probability, `share`, times w, and `worth` the class's row of W; to scale
+    rows to the sum 1 again would move no argmax. Margins are lines in w, so a class that is ahead at two
+    weights is ahead between them: only rows whose decisions differ at both are decided again in the middle.
     """
     d = margins.shape[1]
     steps = np.zeros((len(WEIGHTS) + 1, d, d))  # what each matrix has more than the one before
 
     def decide(at: int, index: Indices) -> Indices:
-        return np.asarray((margins[index] + (WEIGHTS[at] - 1) * change[index]).argmax(1))
+        found = np.empty(len(index), dtype=np.int64)
+        size = max(1, BLOCK // d)
+        for start in range(0, len(index), size):  # as much at a time as stays in a cache
+            part = index[start : start + size]
+            moved = margins[part] + np.outer((WEIGHTS[at] - 1) * share[part], worth)
+            found[start : start + size] = moved.argmax(1)
+        return found
 
     def fill(low: int, high: int, index: Indices, first: Indices, last: Indices) -> None:
         """Count rows at the weights between two, given their decisions at both."""

@@ -58,14 +58,14 @@ function move() {
   const rates = ratesAt(place);
   const { positions, values, chosen } = part();
   const change = place === chosen ? "as chosen" : `${number(values[place] - values[chosen], 3, true)} to the chosen`;
-  at("position").textContent = number(positions[place]);
+  at("position").textContent = position(positions[place]);
   at("value").textContent = number(values[place]);
   at("change").textContent = change;
   at("precision").textContent = number(rates.precision);
   at("recall").textContent = number(rates.recall);
   at("predicted").textContent = count(rates.predicted);
   at("focus").textContent = best.classes[focus()];
-  input.setAttribute("aria-valuetext", `${number(positions[place])}: ${best.metric} ${number(values[place])}, `
+  input.setAttribute("aria-valuetext", `${position(positions[place])}: ${best.metric} ${number(values[place])}, `
     + `precision ${number(rates.precision)}, recall ${number(rates.recall)}`);
   showMatrix(matrixAt(place));
   showBounds(place);

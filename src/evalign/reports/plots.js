@@ -10,6 +10,11 @@ const number = (value, digits = 3, signed = false) => {
   const sign = Number(text) === 0 ? "" : value < 0 ? "−" : signed ? "+" : "";
   return sign + text;
 };
+// A threshold near 0 or 1 needs more digits to be told from its neighbours.
+const position = (value) => {
+  const near = Math.min(value, 1 - value);
+  return number(value, near > 0 ? Math.min(9, Math.max(3, 1 - Math.floor(Math.log10(near)))) : 3);
+};
 const count = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : "–");
 const percent = (share) => (known(share) ? `${number(100 * share, 1)} %` : "–");
 
@@ -118,7 +123,7 @@ function drawPrecisionRecall(spot) {
     const name = safe(all.length > 1 ? curve.class : model.name);
     const visible = k < LINES ? true : "legendonly";
     traces.push({ x: curve.recall, y: curve.precision, mode: "lines", visible, line: { ...lineOf(at), shape: "hv" }, name,
-      legendgroup: name, text: curve.thresholds.map((t) => `threshold ${number(t)}`),
+      legendgroup: name, text: curve.thresholds.map((t) => `threshold ${position(t)}`),
       hovertemplate: "recall %{x:.3f}, precision %{y:.3f}<br>%{text}<extra></extra>" });
     traces.push({ x: [curve.chosen.recall], y: [curve.chosen.precision], mode: "markers", name, visible, legendgroup: name,
       showlegend: false, hovertext: [`${name}, chosen`], hoverinfo: "text+x+y",
@@ -186,8 +191,8 @@ function drawTraining() {
   if (!model || !place) return;
   const rows = model.history;
   const x = rows.map((row) => row.epoch);
-  const line = (key, name, look, more = {}) => ({ x, y: rows.map((row) => row[key]), name, mode: "lines+markers",
-    line: lineOf(look), marker: { symbol: SYMBOLS[look], size: 5 },
+  const line = (key, name, look, more = {}) => ({ x, y: rows.map((row) => row[key]), name,
+    mode: rows.length > 60 ? "lines" : "lines+markers", line: lineOf(look), marker: { symbol: SYMBOLS[look], size: 5 },
     hovertemplate: `epoch %{x}: ${name} %{y:.3f}<extra></extra>`, ...more });
   const starts = rows.filter((row, at) => !at || row.phase !== rows[at - 1].phase);
   const traces = [line("hard", "hard metric", 0)];
@@ -215,7 +220,7 @@ function drawCalibration() {
     if (!model.calibration || !document.getElementById(`plot-calibration-${at}`)) return;
     const rows = model.rows || 1;
     const line = (found, name, place) => ({ x: found.bins.map((one) => one.confidence), y: found.bins.map((one) => one.accuracy),
-      name, mode: "lines+markers", line: lineOf(place),
+      name, mode: "lines+markers", line: { ...lineOf(place), width: 1.25 },
       marker: { symbol: SYMBOLS[place], size: found.bins.map((one) => 5 + 11 * Math.sqrt(one.count / rows)) },
       text: found.bins.map((one) => `${count(one.count)} rows`),
       hovertemplate: "confidence %{x:.3f}, right %{y:.3f}<br>%{text}<extra></extra>" });
