@@ -160,6 +160,10 @@ def test_files_are_known_by_their_content_not_their_name(tmp_path):
     assert lists(read(str(tmp_path / "b.parquet"))) == {"a": ["1", "2"]}
 
 
+def test_a_column_may_have_the_name_of_a_format():
+    assert lists(read(io.BytesIO(b"PAR1,PAR2\n1,2\n"))) == {"PAR1": ["1"], "PAR2": ["2"]}
+
+
 def test_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert lists(read("-")) == ROWS

@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_the_old_file_as_it_was(name, room, tmp_path, monkeyp
     opened = type(path).open
 
     def full(self, *args, **settings):
-        return Full(opened(self, *args, **settings), room)
+        return io.BufferedWriter(Full(opened(self, *args, **settings, buffering=0), room))
 
     numbers = np.random.default_rng(0).normal(size=(5, 20_000))
     monkeypatch.setattr(type(path), "open", full)

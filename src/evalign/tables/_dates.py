@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,35 +29,41 @@ def moments(text: Any, form: str) -> NDArray[np.datetime64]:
     ['2020-02-29T11:00:00.000000', 'NaT']
     """
     found = pc.extract_regex(text, FORMS[form])
-
-    def part(name: str) -> NDArray[np.int64]:
-        digits = pc.struct_field(found, name)
-        digits = pc.if_else(pc.equal(digits, ""), "0", digits).fill_null("0")
-        return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False))
-
-    def written(name: str) -> NDArray[np.str_]:
-        return np.array(pc.struct_field(found, name).fill_null("").to_pylist(), dtype=str)
-
-    year, month, day = part("year"), part("month"), part("day")
-    hour, minute, second = part("hour"), part("minute"), part("second")
-    half = np.char.lower(written("half"))
+    year, month, day, hour, minute, second = (
+        _digits(pc.struct_field(found, name)) for name in ("year", "month", "day", "hour", "minute", "second")
+    )
+    fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.struct_field(found, "fraction"), 6, "0"), 0, 6)
+    noon = _each(pc.struct_field(found, "half"), {"": -1, "am": 0, "pm": 12}.__getitem__)
+    ahead = _each(pc.struct_field(found, "zone"), _offset)
     good = (month >= 1) & (month <= 12) & (day >= 1) & (minute <= 59) & (second <= 59)
-    good &= np.where(half == "", hour <= 23, (hour >= 1) & (hour <= 12))
-    hour = np.where(half == "", hour, hour % 12 + 12 * (half == "pm"))
+    good &= np.where(noon < 0, hour <= 23, (hour >= 1) & (hour <= 12))
+    hour = np.where(noon < 0, hour, hour % 12 + noon)
     first = ((year - 1970) * 12 + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
     date = first.astype("datetime64[D]") + (day - 1)
     good &= date.astype("datetime64[M]") == first  # there is no 30th of February
-    micro = np.array([int(digits[:6].ljust(6, "0")) for digits in written("fraction")], dtype=np.int64)
-    minutes = 60 * hour + minute - np.array([_offset(zone) for zone in written("zone")], dtype=np.int64)
-    moment = date.astype("datetime64[us]") + (60 * minutes + second) * 1_000_000 + micro
+    seconds = 60 * (60 * hour + minute - ahead) + second
+    moment = date.astype("datetime64[us]") + 1_000_000 * seconds + _digits(fraction)
     moment[~good] = np.datetime64("NaT")
     return np.asarray(moment)
+
+
+def _digits(text: Any) -> NDArray[np.int64]:
+    """Numbers, 0 where there are no digits."""
+    text = pc.if_else(pc.equal(text, ""), pa.scalar("0", text.type), text).fill_null("0")
+    return np.asarray(text.cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
+def _each(text: Any, meaning: Callable[[str], int]) -> NDArray[np.int64]:
+    """What each of a few distinct texts means, in lower case."""
+    found = pc.utf8_lower(text.fill_null("")).dictionary_encode()
+    table = np.array([meaning(one) for one in found.dictionary.to_pylist()], dtype=np.int64)
+    return np.asarray(table[found.indices.to_numpy(zero_copy_only=False)], dtype=np.int64)
 
 
 def _offset(zone: str) -> int:
     """Minutes ahead of UTC.
 
-    >>> _offset("+05:30"), _offset("-0800"), _offset("Z")
+    >>> _offset("+05:30"), _offset("-0800"), _offset("z")
     (330, -480, 0)
     """
     if zone[:1] not in ("+", "-"):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evalign._errors import expected
 from evalign.tables import _values
-from evalign.tables._dates import FORMS, moments
+from evalign.tables._dates import moments
 from evalign.tables._schema import Column, Schema, checked_names, near, shortened, typed_column
 
 Codes = NDArray[np.int64]
@@ -201,15 +201,18 @@ def _decimal_comma(distinct: Any) -> tuple[bool, str]:
 
 def _date(distinct: Any, counts: Codes) -> tuple[str, NDArray[np.datetime64], str]:
     """The form of dates and the dates, or no form and why it is in doubt."""
-    moment = {form: moments(distinct, form) for form in FORMS}
-    good = {form: ~np.isnat(moment[form]) for form in FORMS}
-    share = {form: counts[good[form]].sum() / counts.sum() for form in FORMS}
-    form = max(FORMS, key=lambda one: share[one])
-    doubt = ""
-    if share[form] < ENOUGH:
-        form = ""
-    elif form != "iso":
-        other = "mdy" if form == "dmy" else "dmy"
-        if (good[other] & ~good[form]).any() or (good[other] == good[form]).all():
-            form, doubt = "", f"{shortened(distinct[0].as_py())} may start with the day or with the month"
-    return form, moment[form or "iso"], doubt
+
+    def share(moment: NDArray[np.datetime64]) -> float:
+        return float(counts[~np.isnat(moment)].sum() / counts.sum())
+
+    moment = moments(distinct, "iso")
+    if share(moment) >= ENOUGH:
+        return "iso", moment, ""
+    found = {form: moments(distinct, form) for form in ("dmy", "mdy")}
+    form, other = sorted(found, key=lambda one: share(found[one]), reverse=True)
+    if share(found[form]) < ENOUGH:
+        return "", moment, ""
+    good, rest = ~np.isnat(found[form]), ~np.isnat(found[other])
+    if (rest & ~good).any() or (rest == good).all():
+        return "", moment, f"{shortened(distinct[0].as_py())} may start with the day or with the month"
+    return form, found[form], ""

@@ -80,8 +80,8 @@ def _frame(table: Any, start: int = 0) -> Any:
 def _batches(file: Any, name: str, rows: int) -> Iterator[Any]:
     """Batches with checked column names, at least one of them with rows."""
     start: Any = Bytes(file)
-    magic = start.head(4)
-    if magic == b"PAR1":
+    magic = start.head(5)
+    if magic[:4] == b"PAR1" and magic[4:] not in b",;\t|\r\n":  # a column may have that name
         batches = _parquet(file, name, rows)
     elif magic[:2] == b"\x1f\x8b":
         unpacked: Any = gzip.GzipFile(fileobj=start, mode="rb")

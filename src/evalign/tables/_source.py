@@ -33,7 +33,8 @@ def named(source: Any) -> str:
     """What to call a source in a message."""
     if isinstance(source, str | os.PathLike):
         return "standard input" if source == "-" else str(source)
-    return str(getattr(source, "name", "the stream"))
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "the stream"
 
 
 @contextmanager

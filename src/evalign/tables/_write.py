@@ -42,22 +42,31 @@ def write(frames: Iterable[Any], target: Any) -> int:
     suffix = next((end for end in SUFFIXES if path.name.lower().endswith(end)), None)
     if suffix is None:
         raise expected("target", f"to end in {', '.join(SUFFIXES)}", repr(path.name))
-    if path.is_dir():
+    with _said(str(path)):
+        taken = path.is_dir()
+    if taken:
         raise IsADirectoryError(f"Expected `target` to be a file, but {path} is a folder.")
+    with _drafted(path) as file:
+        with _said(str(path)):
+            sink = _sink(file, suffix)
+        return _filled(sink, frames, str(path))
+
+
+@contextmanager
+def _drafted(path: Path) -> Iterator[Any]:
+    """A file beside the path that takes its place at the end, or is removed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with _said(str(path)):
+        file = draft.open("wb")
     try:
+        yield file
         with _said(str(path)):
-            file = draft.open("wb")
-        with file:
-            with _said(str(path)):
-                sink = _sink(file, suffix)
-            rows = _filled(sink, frames, str(path))
-            with _said(str(path)):
-                os.fsync(file.fileno())
-        with _said(str(path)):
+            file.flush()
+            os.fsync(file.fileno())
             draft.replace(path)
-        return rows
     finally:
+        with suppress(OSError):  # a full disk is full again when the rest is flushed
+            file.close()
         with suppress(OSError):
             draft.unlink(missing_ok=True)
 
