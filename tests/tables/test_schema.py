@@ -6,11 +6,12 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalign.tables import Column, Schema, read, stream
+from evalign.tables import Column, Schema, read, stream, write
 
 SCHEMA = Schema(
     (
@@ -121,6 +122,34 @@ def test_chunks_are_typed_as_the_whole(rows, messy, tmp_path):
         messy.to_csv(path, index=False) if name.endswith("csv") else messy.to_parquet(path)
         parts = [schema.typed(chunk) for chunk in stream(path, rows)]
         pd.testing.assert_frame_equal(pd.concat(parts), schema.typed(read(path)), check_exact=True)
+
+
+def test_columns_of_rare_types(from_parquet, tmp_path):
+    """What CSV can only hold as text is the same text, and short floats are what they show."""
+    rare = pa.table(
+        {
+            "list": pa.array([[1, 2], None, []]),
+            "record": pa.array([{"a": 1}, {"a": 2}, None]),
+            "bytes": pa.array([b"x", "é".encode(), None]),
+            "garbage": pa.array([b"\xff", b"\xfe", None]),
+            "short": pa.array(np.array([0.1, 0.2, 1.5], dtype=np.float16)),
+            "long": pa.array([1, 2, None], pa.decimal256(60, 3)),
+            "day": pa.array([0, 86_400_000, None], pa.date64()),
+        }
+    ).to_pandas(types_mapper=pd.ArrowDtype)
+    kinds = ["category"] * 4 + ["number"] * 2 + ["date"]
+    forms = [""] * 6 + ["iso"]
+    schema = Schema(tuple(map(Column, rare.columns, kinds, [""] * 7, forms)))
+    found = schema.typed(rare)
+    assert found["list"].tolist() == ["[1, 2]", None, "[]"]
+    assert found["bytes"].tolist() == ["x", "é", None]
+    assert found["short"].tolist() == [0.1, 0.2, 1.5]
+    assert found["long"].tolist()[:2] == [1, 2]
+    assert found["day"].dt.day.tolist()[:2] == [1, 2]
+    pd.testing.assert_frame_equal(schema.typed(from_parquet(rare)), found)
+    path = tmp_path / "rare.csv"
+    write([rare], path)
+    pd.testing.assert_frame_equal(schema.typed(read(path)), found, atol=1e-4, rtol=0)
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=20))

@@ -73,7 +73,7 @@ def infer(table: Any, target: str) -> Schema:
     warnings += [
         f"`{name}` says the same as `{target}`: is it known before?" for name in _tellers(kept, goal)
     ]
-    copies = int(pd.DataFrame({**kept, target: goal}, index=table.index).duplicated().sum())
+    copies = int(pd.DataFrame({**kept, target: goal}).duplicated().sum())
     if copies:
         said = f"{copies} of {len(table)} rows repeat another"
         warnings.append(f"{said}: copies in training and test flatter a score.")

@@ -100,7 +100,7 @@ class Schema:
             listed = ", ".join(map(repr, missing[:10])) + (" ..." if len(missing) > 10 else "")
             raise expected("table", "with all columns of the schema", f"one without {listed}", hint)
         typed = {column.name: typed_column(column, table[column.name]) for column in self.kept}
-        return pd.DataFrame(typed, index=table.index, copy=False)
+        return pd.DataFrame(typed, index=range(len(table)), copy=False).set_axis(table.index)
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts and lists, for a JSON file.
@@ -139,7 +139,7 @@ def typed_column(column: Column, values: Any) -> Any:
     """The values of one column by its kind, as a pandas column or an array."""
     plain = _values.plain(values)
     if column.kind == "category":
-        return pd.Series(_values.categories(plain), index=values.index, dtype=object)
+        return pd.Series(_values.categories(plain), dtype=object)  # pandas would take it for its own text
     found: Any
     if column.kind == "number":
         found, odd = _values.numbers(plain, comma=column.format == ",")

@@ -48,16 +48,21 @@ def plain(column: Any) -> Any:
     kind = values.type
     if kind == TEXT or pa.types.is_boolean(kind) or pa.types.is_float64(kind):
         return values
-    if pa.types.is_null(kind) or pa.types.is_string(kind) or kind == pa.string_view():
+    if pa.types.is_null(kind) or pa.types.is_string(kind) or str(kind) == "string_view":
         return values.cast(TEXT)
     if pa.types.is_integer(kind):
         return values.cast(pa.float64(), safe=False)
     if pa.types.is_float32(kind) or pa.types.is_decimal(kind):
         # By way of the shortest text, as a CSV file would hold it: 0.1 is 0.1 in any precision.
         return values.cast(TEXT).cast(pa.float64())
+    if pa.types.is_float16(kind):
+        return pa.array(values.to_numpy(zero_copy_only=False).astype(str), TEXT).cast(pa.float64())
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return values.cast(TIME, safe=False)
-    return plain(_written(column)) if pa.types.is_float16(kind) else _written(column)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        with suppress(pa.ArrowInvalid):  # some programs write text as bytes
+            return values.cast(TEXT)
+    return _written(column)
 
 
 def _joined(values: Any) -> Any:
@@ -89,7 +94,9 @@ def as_written(column: Any) -> Any:
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if pa.types.is_timestamp(values.type) or pa.types.is_time(values.type):
             return pc.replace_substring_regex(values.cast(TEXT), r"\.0+(Z?)$", r"\1")
-        return texts(values) if pa.types.is_boolean(values.type) else values.cast(TEXT)
+        if pa.types.is_boolean(values.type):
+            return texts(values)
+        return _written(column) if pa.types.is_duration(values.type) else values.cast(TEXT)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return _written(column)
 
@@ -136,21 +143,32 @@ def numbers(values: Any, comma: bool = False) -> tuple[Floats, Mask]:
     >>> [part.tolist() for part in numbers(plain(pd.Series(["1e3", "", "x"])))]
     [[1000.0, nan, nan], [False, False, True]]
     """
+    odd = np.zeros(len(values), bool)
     if pa.types.is_float64(values.type):
-        return _finite(values), np.zeros(len(values), bool)
-    if pa.types.is_large_string(values.type) and not comma:
-        with suppress(pa.ArrowInvalid):  # some text is missing or no number
-            return _finite(values.cast(pa.float64())), np.zeros(len(values), bool)
+        return _finite(values), odd
+    found = None if comma or not pa.types.is_large_string(values.type) else _cast(values)
+    if found is not None:  # nothing missing, no spaces: the common case is the fast one
+        return _finite(found), odd
     text = texts(values)
     if comma:
         text = pc.replace_substring(text, ",", ".", max_replacements=1)
+    found = _cast(text)
+    if found is not None:
+        return _finite(found), odd
+    reads = pc.match_substring_regex(text, NUMBER)
+    found = pc.if_else(reads, text, pa.scalar(None, TEXT)).cast(pa.float64())
+    odd = pc.invert(reads).fill_null(False).to_numpy(zero_copy_only=False)
+    return _finite(found), odd
+
+
+def _cast(text: Any) -> Any:
+    """Text as numbers, or None if some is none; that takes pyarrow long, so that a few are tried first."""
+    few = text.take(pa.array(np.linspace(0, len(text) - 1, 100, dtype=np.int64))) if len(text) else text
     try:
-        return _finite(text.cast(pa.float64())), np.zeros(len(values), bool)
+        few.cast(pa.float64())
+        return text.cast(pa.float64())
     except pa.ArrowInvalid:
-        good = pc.match_substring_regex(text, NUMBER)
-        odd = pc.invert(good).fill_null(False)
-        kept = pc.if_else(good, text, pa.scalar(None, TEXT)).cast(pa.float64())
-        return _finite(kept), odd.to_numpy(zero_copy_only=False)
+        return None
 
 
 def _finite(values: Any) -> Floats:
