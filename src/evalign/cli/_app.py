@@ -21,6 +21,8 @@ class _Commands(TyperGroup):
     """Commands whose ends we word ourselves: typer's versions do it each in a way of its own."""
 
     def invoke(self, ctx: Any) -> Any:
+        # Warnings of workers would come as lines of code, once for every trial.
+        os.environ.setdefault("PYTHONWARNINGS", "ignore")
         try:
             with warnings.catch_warnings():
                 return super().invoke(ctx)

@@ -16,7 +16,8 @@ def metrics(console: Console) -> None:
     rows = [(name, _first_sentence(factory)) for name, factory in sorted(NAMED.items())]
     _listed(console, "metrics", rows)
     console.say(
-        'Also "fbeta(beta=2)", "f1(average=\'macro\')", formulas of tp, fp, fn, tn, and sums of metrics.'
+        'Also "fbeta(beta=2)", "f1(average=\'macro\')", formulas of tp, fp, fn, tn, and sums of metrics.\n'
+        "auroc judges scores, not decisions: in Python it is a loss, and --metric does not take it."
     )
 
 

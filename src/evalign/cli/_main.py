@@ -64,6 +64,8 @@ def _run(given: list[str]) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # names that the terminal cannot show are no failure
     status = app(given, prog_name="evalign", standalone_mode=False)
+    if status == STOPPED:  # typer's own word for Ctrl-C before a command runs
+        raise KeyboardInterrupt
     if sys.stdout is not None:
         sys.stdout.flush()
     return status if isinstance(status, int) else 0
@@ -74,6 +76,8 @@ def _told(error: Exception) -> tuple[str, int]:
     line = str(error) or type(error).__name__
     if isinstance(error, UsageError | RunError):
         return line, USAGE if isinstance(error, UsageError) else FAILED
+    if type(error).__name__ == "Abort":  # what older ones of typer make of Ctrl-C
+        return "Stopped.", STOPPED
     if hasattr(error, "format_message"):  # a wrong command line
         line = error.format_message().strip()
         return f"{line.rstrip('.')}. See --help." if line else "", getattr(error, "exit_code", USAGE)
@@ -116,5 +120,5 @@ def _settle() -> None:
     try:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):
-        with suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError, ValueError, AttributeError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())

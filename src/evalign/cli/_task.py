@@ -101,12 +101,21 @@ def task_of(
         X = schema.typed(table)
         remarks = (*said, *schema.warnings)
         task = Task(file, target, table, schema, X, y, names, found, bounds, remarks, fingerprint(table))
-        _ = task.problem  # a metric that is not one number is refused here
+        _check_metric(task)
     for remark in remarks:
         console.remark(f"Note: {remark}")
     if positive is None and len(names) == 2:
         console.remark(f"The positive class is {names[1]!r}; --positive chooses another.")
     return task
+
+
+def _check_metric(task: Task) -> None:
+    """Refuse a metric that is not one number, or never a finite one, before it costs a training."""
+    counts = np.bincount(task.y).astype(float)
+    guesses = (np.diag(counts), counts[:, None] * counts / counts.sum())  # all right, and by chance
+    found = [float(task.problem.metric(guess)) for guess in guesses]
+    if not np.isfinite(found).any():
+        raise expected("metric", "to be a finite number", f"{found[0]} if all predictions are right")
 
 
 def quietly_read(file: str) -> tuple[Any, tuple[str, ...]]:
