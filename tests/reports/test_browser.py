@@ -7,6 +7,7 @@ from test_page import HOSTILE, hostile, hostile_facts  # noqa: F401
 
 from evalign.reports import write
 from evalign.reports._html import count, number, percent, position
+from evalign.reports._sections import ranked
 
 
 @pytest.fixture
@@ -184,6 +185,8 @@ def test_numbers_are_written_alike_in_python_and_javascript(show, facts):
     assert browser.ask(f"{values}.map((one) => number(one, 3, true))") == signed
     assert browser.ask("[0.0625, 1, null].map(percent)") == [percent(one) for one in (0.0625, 1, None)]
     assert browser.ask("[0, 1234567].map(count)") == [count(one) for one in (0, 1234567)]
+    ticks = browser.ask("document.getElementById('plot-comparison').layout.yaxis.ticktext")
+    assert ticks[::-1] == [row["method"] for row in ranked(facts["two"]["comparison"])]
     browser.resize(375)  # a window that is made narrow
     browser.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert sideways(browser) == (375, [])

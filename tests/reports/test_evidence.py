@@ -124,6 +124,13 @@ def test_the_threshold_of_a_model_without_rule_is_found(threshold):
     assert at == 0.5 or threshold != 0.5
 
 
+def test_a_score_at_the_threshold_is_positive():
+    p = np.arange(11) / 10
+    slider = evidence("given", Given(p, 0.5), np.arange(11), (p > 0.3).astype(int), "f1")["slider"]
+    assert slider["positions"][slider["chosen"]] == 0.5
+    assert slider["matrices"][slider["chosen"]] == [4, 0, 1, 6]
+
+
 def test_a_model_whose_decisions_do_not_follow_its_probabilities_has_no_slider():
     model = Given(np.linspace(0, 1, 100), 0.5)
     model.predict = lambda X: X % 2
@@ -178,6 +185,28 @@ def test_calibration_equals_a_loop_and_helps_where_it_should():
     assert found["after"]["error"] < 0.03
     few = evidence("few", Given(sure, 0.5), np.arange(49), y[:49], "accuracy")["calibration"]
     assert few["after"] is None
+
+
+def test_no_row_is_calibrated_by_itself(monkeypatch):
+    from evalign.reports import _curves
+
+    p, seen = np.linspace(0.01, 0.99, 120), []
+
+    class Recorded:
+        def __init__(self, scores, y, method):
+            self.fitted = {tuple(row) for row in scores}
+            assert set(y) == {0, 1}  # both halves have rows of both classes
+
+        def predict_proba(self, scores):
+            rows = {tuple(row) for row in scores}
+            assert not rows & self.fitted
+            seen.append(rows)
+            return np.exp(scores)
+
+    monkeypatch.setattr(_curves, "fit_calibration", Recorded)
+    found = evidence("given", Given(p, 0.5), np.arange(120), (np.arange(120) > 117).astype(int), "f1")
+    assert len(set.union(*seen)) == 120
+    assert found["calibration"]["after"]["error"] == pytest.approx(found["calibration"]["before"]["error"])
 
 
 @pytest.mark.parametrize("with_rule", [True, False])

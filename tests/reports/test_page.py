@@ -94,6 +94,25 @@ def test_the_page_tells_what_the_facts_say(facts):
     assert f"{low:.3f} to {high:.3f}" in found.text
 
 
+@pytest.mark.parametrize(
+    ("higher", "slacks", "wanted"),
+    [
+        (True, (None, None, None), "high middle low"),
+        (False, (None, None, None), "low middle high"),
+        (True, (0.1, -0.01, -0.2), "low middle high"),
+        (True, (0.1, 0.3, -0.2), "middle low high"),
+    ],
+)
+def test_methods_are_ranked_among_those_that_keep_the_constraints(higher, slacks, wanted):
+    found = zip(("low", "middle", "high"), (0.1, 0.5, 0.9), slacks, strict=True)
+    rows = [{"method": name, "mean": mean, "slack": slack} for name, mean, slack in found]
+    rows.insert(1, {"method": "broken", "mean": None, "error": "ValueError: no"})
+    text = page({"comparison": {"rows": rows, "higher_is_better": higher, "reference": "low", "repeats": 2}})
+    told = re.findall(r'<th scope="row">(\w+)', text)
+    assert " ".join(told) == wanted
+    assert "ValueError: no" in Outline(text).text
+
+
 def test_headings_are_in_order_and_names_unique(facts):
     for one in facts.values():
         found = Outline(page(one))
