@@ -1,5 +1,6 @@
 """Reading: encodings, separators, quotes, packing, chunks, and everything that is not a table."""
 
+import csv
 import gzip
 import io
 import os
@@ -9,6 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evalign.tables import read, stream
 
@@ -233,3 +236,18 @@ def test_memory_is_bounded_by_the_chunk():
     most = max(pa.total_allocated_bytes() for chunk in chunks if len(chunk)) - before
     assert source.left == 0
     assert most < 50e6  # the whole would take more than 200
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+
+
+@given(st.lists(st.tuples(cells, cells), min_size=1, max_size=8), st.sampled_from(",;\t|"), st.integers(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_any_text_comes_back(rows, separator, quoting):
+    """Against Python's own writer of CSV, with quotes where needed or everywhere, whole and in chunks."""
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=separator, quoting=quoting).writerows([("a", "b"), *rows])
+    content = file.getvalue().encode()
+    wanted = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
+    assert lists(read(io.BytesIO(content))) == wanted
+    assert lists(pd.concat(stream(io.BytesIO(content), rows=2))) == wanted
