@@ -106,7 +106,7 @@ def comparison(facts: Facts) -> Html | None:
         f"holds 0 may be chance. The diamond is {found.get('best')}."
     )
     if bounds:
-        lead += " Methods that keep the constraints on average come first."
+        lead += " Methods that keep the constraints on average come first, then those that miss them least."
     return section(
         "comparison", "How the methods compare", tag("p", lead, class_="lead"),
         plot("comparison", label, None, note) if rows else None,
