@@ -12,6 +12,7 @@ from evalign._errors import expected
 from evalign._files import read_parts, write_parts
 from evalign.boosting._train import Stages, lightgbm
 from evalign.decisions._scaling import Scaling
+from evalign.estimators._booster_text import checked
 from evalign.estimators._stored import check_kind, face, restore_face, settings_from, settings_of, whole
 
 
@@ -23,6 +24,8 @@ def save(model: Any, folder: str | PathLike[str]) -> None:
         if one.metric is not None:
             texts[f"{number}.metric"] = one.metric.model_to_string().encode()
         weights.append(None if one.weights is None else one.weights.tolist())
+    if any(b"\nis_linear=1\n" in text for text in texts.values()):
+        raise expected("params", "without linear trees, to be saved", model.params)
     scaling = model.scaling_
     facts = {
         **face(model),
@@ -52,7 +55,7 @@ def load(cls: Any, folder: str | PathLike[str]) -> Any:
 def _stages(number: int, weights: Any, texts: dict[str, bytes], model: Any) -> Stages:
     lgb = lightgbm()
     base, metric = (
-        lgb.Booster(model_str=texts[key].decode()) if key in texts else None
+        lgb.Booster(model_str=checked(texts[key])) if key in texts else None
         for key in (f"{number}.log_loss", f"{number}.metric")
     )
     if base is None or base.num_feature() != model.n_features_in_:
