@@ -125,10 +125,16 @@ class TableModel:
         preparation = unpack((root / "preparation.skops").read_bytes(), list(TRUSTED))
         if not isinstance(preparation, Preparation) or preparation.schema != schema:
             raise expected("model", "with a preparation of its own columns", type(preparation).__name__)
-        classifier = KINDS[facts.pop("kind")].load(root / "classifier")
+        try:
+            classifier = KINDS[facts.pop("kind")].load(root / "classifier")
+        except ValueError:
+            raise
+        except Exception as error:  # of a library that reads a part
+            raise expected("model", "with a classifier that is whole", f"{root} ({error!r})"[:200]) from None
         if classifier.classes_.tolist() != list(range(len(labels))):
             wrong = shown(classifier.classes_.tolist())[:80]
             raise expected("model", f"with a classifier of {len(labels)} classes", wrong)
+        metrics.get(classifier.metric)
         model = cls(schema, preparation, classifier, labels, facts)
         model._check_parts(root)
         return model

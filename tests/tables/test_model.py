@@ -1,0 +1,87 @@
+"""The model folder: what was saved is what is loaded, and older folders go on."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evalign.cli import main
+from evalign.tables import TableModel, read
+from evalign.tables._model import FORMAT
+
+#: Folders that `evalign fit data.csv --target churned --metric f1 --method NAME --out NAME --positive left`
+#: wrote when their format was new, and what `evalign predict NAME data.csv --proba` gave; the pages are left
+#: away. They are never made anew: a format that changes gets a folder beside.
+STORED = Path(__file__).parent / "fixtures"
+METHODS = ["lightgbm_rule", "network_rule"]
+CHECKED = [(f"format-{number}", method) for number in range(1, FORMAT + 1) for method in METHODS]
+
+
+@pytest.mark.parametrize(("version", "method"), CHECKED)
+def test_folders_of_every_format_predict_as_ever(version, method, tmp_path, capsys):
+    folder, data = STORED / version / method, STORED / version / "data.csv"
+    then = pd.read_csv(STORED / version / f"{method}.csv")
+    assert main(["predict", str(folder), str(data), "--proba", f"--out={tmp_path / 'p.csv'}"]) == 0
+    now = pd.read_csv(tmp_path / "p.csv")
+    assert now["prediction"].tolist() == then["prediction"].tolist()
+    assert set(then["prediction"]) == {"left", "stayed"}
+    columns = ["probability_stayed", "probability_left"]
+    np.testing.assert_allclose(now[columns], then[columns], rtol=0, atol=1e-9)
+    assert main(["evaluate", str(folder), str(data), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    matrix = pd.crosstab(read(str(data))["churned"], then["prediction"])
+    names = ["stayed", "left"]
+    assert found["matrix"] == matrix.loc[names, names].values.tolist()
+
+
+def test_the_page_of_an_old_folder_can_be_made_anew(tmp_path):
+    folder = STORED / "format-1" / "lightgbm_rule"
+    assert main(["report", str(folder), f"--out={tmp_path / 'r.html'}"]) == 0
+    assert "lightgbm_rule" in (tmp_path / "r.html").read_text()
+
+
+@pytest.fixture(params=METHODS)
+def model(request, tmp_path):
+    """A folder that may be changed."""
+    return shutil.copytree(STORED / "format-1" / request.param, tmp_path / "model")
+
+
+def test_what_is_saved_is_what_is_loaded(model, tmp_path):
+    old, table = TableModel.load(model), read(str(STORED / "format-1" / "data.csv"))
+    old.save(tmp_path / "again", {"README.md": "a name with a lone \ud800"})
+    new = TableModel.load(tmp_path / "again")
+    assert (new.schema, new.labels, new.facts) == (old.schema, old.labels, old.facts)
+    assert (new.predict(table) == old.predict(table)).all()
+    assert (new.predict_proba(table) == old.predict_proba(table)).all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model"]
+
+
+def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
+    """Ctrl-C between the two renames that put a folder in the place of another."""
+    found, real = TableModel.load(model), Path.rename
+
+    def rename(self, target):
+        if self.name == f".model.{os.getpid()}":
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(KeyboardInterrupt):
+        found.save(model)
+    monkeypatch.undo()
+    assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == before
+    assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def test_the_draft_of_a_killed_process_is_no_obstacle(model, tmp_path):
+    draft = tmp_path / f".again.{os.getpid()}"
+    draft.mkdir()
+    (draft / "half").write_text("of a model")
+    TableModel.load(model).save(tmp_path / "again")
+    assert TableModel.load(tmp_path / "again").labels == ("stayed", "left")
+    assert not draft.exists()
