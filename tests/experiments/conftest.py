@@ -38,3 +38,24 @@ def trials(storage):
             opened.close()
 
     return trials
+
+
+@pytest.fixture
+def photos(monkeypatch):
+    """In place of every dataset: 120 small images, 20 of them positive and bright, an official test part."""
+    import numpy as np
+
+    from evalign.datasets import Dataset
+    from evalign.experiments import _data
+
+    y = np.arange(120) % 6 == 0
+    bright = np.where(y, 160, 90)[:, None, None, None]
+    X = np.random.default_rng(0).integers(0, 60, (120, 28, 28, 1)) + bright
+    names = ("rest", "bright")
+    data = Dataset(
+        "made", X.astype(np.uint8), y.astype(np.int64), ("grey",), names, "", official_test=np.arange(24)
+    )
+    monkeypatch.setattr(_data, "load", lambda name: data)
+    _data.prepare_photos.cache_clear()
+    yield data
+    _data.prepare_photos.cache_clear()

@@ -8,7 +8,7 @@ from torch import nn
 from evalign.experiments import Column, Data, Row, Scale, Table
 from evalign.experiments import _units as units
 from evalign.experiments._data import Parts, prepare
-from evalign.experiments._models import FewAtATime, InBlocks, Pairs, TwoLogits, network_of
+from evalign.experiments._models import FewAtATime, InBlocks, Pairs, TwoLogits, loss_of, network_of
 from evalign.experiments._training import stackable, train
 from evalign.experiments._units import Point
 from evalign.metrics import f1
@@ -94,3 +94,30 @@ def test_estimators_see_components_of_images(monkeypatch):
         outcome = units.run(table, Point("trial", "d", row.name, {}, (1,)), 0)
         assert outcome.scores[0]["F1"] > 0.7
     assert len(units._estimator(rows[0], f1(), "images", 0).steps) == 2
+
+
+def test_the_best_constant_guess_of_soft_sets_is_certainty():
+    """With 70 % positives, F1 and accuracy of one guess for all rise up to p = 1; BCE stops at p = 0.7."""
+    y = (torch.arange(100) < 70).long()
+    parts = Parts(*[Rows(torch.zeros(100, 1), y)] * 3, ("no", "yes"))
+    guesses = torch.linspace(0.02, 0.98, 49, dtype=torch.float64)
+    logits = [torch.stack([torch.zeros(100), g.logit().expand(100)], 1) for g in guesses]
+    accuracy = Row("Acc", "metric", {**SOFT_SET.settings, "metric": "accuracy"})
+    for row in (SOFT_SET, accuracy):
+        values = torch.stack([loss_of(row, parts)(one, y) for one in logits])
+        assert (values.diff() < 0).all()
+    entropy = torch.stack([loss_of(Row("BCE", "ce"), parts)(one, y) for one in logits])
+    assert guesses[entropy.argmin()] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(("network", "collapses"), [("graph_network", True), ("graph_network_normed", False)])
+def test_normed_affinities_do_not_run_away_together(network, collapses):
+    pairs = torch.triu_indices(4, 4, 1)
+    parts = made(150, 4, 3, label=lambda x: (x[:, pairs[0], 0] - x[:, pairs[1], 0]).abs() < 1.5)
+    share = float(parts.test.y.double().mean())
+    assert 0.65 < share < 0.75
+    (one,) = train(SOFT_SET, network, parts, {**SETTING, "max_epochs": 20}, f1(), (1,))
+    decided = one.probabilities(parts.test.x).argmax(1)
+    right = float((decided == parts.test.y.flatten()).double().mean())
+    assert (float(decided.double().mean()) == 1.0) == collapses
+    assert right == pytest.approx(share) if collapses else right > share + 0.1

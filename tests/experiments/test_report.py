@@ -106,7 +106,7 @@ def test_the_command_lists_tables(capsys):
     assert main(["--list"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed[0] == "btg-table1"
-    assert len(listed) == 14
+    assert len(listed) == 14 + 7
 
 
 def test_the_command_suggests_near_names(capsys):

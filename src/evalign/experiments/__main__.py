@@ -6,17 +6,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from evalign.experiments import TABLES, reproduce
+from evalign.experiments import FIGURES, TABLES, reproduce
 from evalign.experiments._data import MissingDataError
 from evalign.experiments._reproduce import FOLDER, SCALES, STORAGE, find
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run tables by name; 0 if all are done, 1 if something is missing, 130 after Ctrl-C."""
+    """Run tables and figures by name; 0 if all are done, 1 if something is missing, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
     if given.list or not given.tables:
-        for table in TABLES.values():
-            print(f"{table.name:14} {table.title}")
+        listed = [(one.name, one.title) for one in TABLES.values()]
+        listed += [(one.name, one.title) for one in FIGURES.values()]
+        for name, title in listed:
+            print(f"{name:14} {title}")
         return 0
     try:
         for name in given.tables:
@@ -50,10 +52,10 @@ def _one(name: str, given: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "python -m evalign.experiments", description="Reproduce the papers' tables."
+        "python -m evalign.experiments", description="Reproduce the papers' tables and figures."
     )
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help="names of tables; see --list")
-    parser.add_argument("--list", action="store_true", help="list the tables")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="names of tables or figures; see --list")
+    parser.add_argument("--list", action="store_true", help="list the tables and figures")
     parser.add_argument(
         "--scale", choices=SCALES, default="small", help="small: minutes; full: the paper's protocol"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalign.experiments._table import Column, Data, Row, Scale, Table, numbers
+from evalign.experiments._table import Column, Data, Row, Scale, Settings, Table, numbers
 
 CITATION = (
     "Tsoi, Candon, Li, Milkessa and Vázquez (2022), Bridging the gap: unifying the training and evaluation "
@@ -146,15 +146,28 @@ TABLE_2 = Table(
     notes=NOTES,
 )
 
+_NORMED = tuple(
+    Row(f"{row.name}, normed", row.method, row.settings, extra=True) for row in (F1, ACCURACY, BCE)
+)
+_NORMED_NETWORK: dict[str, Settings] = {row.name: {"network": "graph_network_normed"} for row in _NORMED}
+
 TABLE_3 = Table(
     name="btg-table3",
     title="soft-set losses on graphs: who talks with whom at the CocktailParty",
     citation=f"{CITATION} Table 3.",
     data=(Data("cocktailparty_graph", "CocktailParty graphs", "graph_network"),),
-    rows=(F1, ACCURACY, BCE, RULE, ALIGNED),
+    rows=(F1, ACCURACY, BCE, RULE, ALIGNED, *_NORMED),
     columns=(F1_SCORE, ACCURACY_SCORE, *EXTRA),
-    full=Scale(10, {"lr": (0.01, 0.001, 0.0001), "batch_size": 64, "max_epochs": 1000, "patience": 100}),
-    small=Scale(5, {"lr": (0.003, 0.001), "batch_size": 64, "max_epochs": 150, "patience": 30}),
+    full=Scale(
+        10,
+        {"lr": (0.01, 0.001, 0.0001), "batch_size": 64, "max_epochs": 1000, "patience": 100},
+        by_row=_NORMED_NETWORK,
+    ),
+    small=Scale(
+        5,
+        {"lr": (0.003, 0.001), "batch_size": 64, "max_epochs": 150, "patience": 30},
+        by_row=_NORMED_NETWORK,
+    ),
     published=numbers(
         ["cocktailparty_graph"],
         ["F1-Score", "Accuracy"],
@@ -171,6 +184,15 @@ TABLE_3 = Table(
         "A row of the data is a frame, split by frames; every pair of people in it is a decision, positive "
         "if they are in one group. The paper takes network and settings from Thompson et al. (2021), which "
         "are not at hand.",
+        "About 70 % of the pairs are positive, so calling all of them so has an F1 of 0.82 and an accuracy "
+        "of 0.69. For F1* and Accuracy* no constant guess is better than certainty: the logits of all pairs "
+        "rise together until the sigmoid has no slope left, before the pairs are told apart, and stay there. "
+        "Cross-entropy stops such a rise at the share of positives.",
+        "It was so (one trial each) with learning rates from 0.00003 to 0.003, batches of 1 to 204 frames, "
+        "the sigmoid step, one threshold, momentum in place of AdamW, other first weights, dropout, and one "
+        "round of messages. It was not so with the affinities normalised over the batch (rows 'normed'), "
+        "with 0.3 cross-entropy added, and for macro F1 and MCC, by which a constant guess is worth little; "
+        "nor with the small network on the pairs as a table, whichever class is positive.",
     ),
 )
 

@@ -13,7 +13,17 @@ from evalign import metrics, networks
 from evalign._errors import expected, near, shown
 from evalign.experiments._data import Parts, class_index
 from evalign.experiments._table import Row
-from evalign.losses import AdversarialLoss, DiceLoss, MetricLoss, WMWLoss
+from evalign.losses import (
+    AdversarialLoss,
+    DiceLoss,
+    FocalLoss,
+    MAELoss,
+    MetricLoss,
+    SoftFBetaLoss,
+    SurrogateFBetaLoss,
+    WMWLoss,
+    class_balanced_weights,
+)
 from evalign.metrics import Metric
 from evalign.softsets import LinearStep, SigmoidStep
 
@@ -39,7 +49,16 @@ def loss_of(row: Row, parts: Parts) -> nn.Module:
         return WMWLoss()
     if row.method == "adversarial":
         return InBlocks(AdversarialLoss(settings["metric"]), ADVERSARIAL_BATCH)
-    known = ("metric", "ce", "dice", "wmw", "adversarial")
+    if row.method == "surrogate":
+        return SurrogateFBetaLoss(settings["beta"], float(parts.train.y.double().mean()))
+    if row.method == "soft fbeta":
+        return SoftFBetaLoss(settings["beta"])
+    if row.method in ("balanced mae", "balanced ce"):
+        return Balanced(MAELoss() if row.method == "balanced mae" else FocalLoss(0), parts.train.y)
+    known = (
+        "metric", "ce", "dice", "wmw", "adversarial",
+        "surrogate", "soft fbeta", "balanced mae", "balanced ce",
+    )  # fmt: skip
     raise expected("method", "to be a known loss", shown(row.method), near(row.method, known))
 
 
@@ -62,11 +81,14 @@ def network_of(name: str, parts: Parts, setting: Mapping[str, Any]) -> nn.Module
         return TwoLogits(networks.btg_net(x.shape[-1]))
     if name == "mlp":
         return networks.mlp(x.shape[-1], classes, dropout=dropout)
-    if name == "graph_network":
-        return Pairs(networks.graph_network(x.shape[-1]))
-    made = {"darknet19": networks.darknet19, "darknet_tiny": networks.darknet_tiny}
+    if name in ("graph_network", "graph_network_normed"):
+        return Pairs(networks.graph_network(x.shape[-1]), normed=name.endswith("normed"))
+    made = {
+        "darknet19": networks.darknet19, "darknet_tiny": networks.darknet_tiny,
+        "resnet18": networks.resnet18, "resnet34": networks.resnet34,
+    }  # fmt: skip
     if name not in made:
-        known = ("btg_net", "graph_network", "mlp", *made)
+        known = ("btg_net", "graph_network", "graph_network_normed", "mlp", *made)
         raise expected("network", "to be a known one", shown(name), near(name, known))
     return FewAtATime(made[name](classes, channels=x.shape[1]))
 
@@ -85,17 +107,23 @@ class TwoLogits(nn.Module):
 
 
 class Pairs(nn.Module):
-    """Affinities of people as two logits for each pair once: (frames, 2, pairs)."""
+    """Affinities of people as two logits for each pair once: (frames, 2, pairs).
 
-    def __init__(self, network: nn.Module) -> None:
+    `normed` gives them the same mean and deviation in every batch, both learnt: what all pairs have in
+    common can then not run away before the pairs are told apart.
+    """
+
+    def __init__(self, network: nn.Module, normed: bool = False) -> None:
         super().__init__()
         self.network = network
+        self.norm = nn.BatchNorm1d(1) if normed else nn.Identity()
 
     def forward(self, people: Tensor) -> Tensor:
         """Logits (frames, 2, pairs)."""
         affinities = self.network(people)
         first, second = torch.triu_indices(people.shape[1], people.shape[1], 1)
         logit = affinities[:, first, second]
+        logit = self.norm(logit.reshape(-1, 1)).reshape(logit.shape)
         return torch.stack([torch.zeros_like(logit), logit], 1)
 
 
@@ -126,6 +154,26 @@ class InBlocks(nn.Module):
         blocks = zip(torch.split(logits, self.rows), torch.split(targets, self.rows), strict=True)
         values = [self.loss(*block) * len(block[1]) for block in blocks]
         return torch.stack(values).sum() / len(targets)
+
+
+class Balanced(nn.Module):
+    """A loss of rows with the weight n / n_y for class y: 1/n sum_i n / n_(y_i) loss_i.
+
+    n and n_y are those of the training part, whatever the batch holds.
+
+    References:
+        Lee et al. (2021), A surrogate loss function for optimization of F-beta score, eq. 15 and 18.
+    """
+
+    def __init__(self, loss: nn.Module, targets: Tensor) -> None:
+        super().__init__()
+        self.loss, self.weights = loss, class_balanced_weights(targets, 2)
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of all rows."""
+        weights = self.weights[targets]
+        value: Tensor = self.loss(logits, targets, weights) * weights.mean()  # it divides by their sum
+        return value
 
 
 class OneLogitEntropy(nn.Module):

@@ -35,7 +35,14 @@ def write(results: Results, folder: Path) -> tuple[Path, Path]:
 def to_markdown(results: Results) -> str:
     """The table as Markdown, a part for each dataset."""
     table = results.plan.table
-    lines = [f"# {table.name}: {table.title}", "", table.citation, "", *_circumstances(results), ""]
+    lines = [
+        f"# {table.name}: {table.title}",
+        "",
+        table.citation,
+        "",
+        *circumstances(results, table.name),
+        "",
+    ]
     for data in table.data:
         if data.name in results.plan.data:
             lines += [f"## {data.title}", "", *_part(results, data), ""]
@@ -43,10 +50,11 @@ def to_markdown(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _circumstances(results: Results) -> list[str]:
+def circumstances(results: Results, name: str) -> list[str]:
+    """How a table or a figure of a name came about."""
     plan = results.plan
     versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
-    command = f"python -m evalign.experiments {plan.table.name} --scale {plan.scale} --seed {plan.seed}"
+    command = f"python -m evalign.experiments {name} --scale {plan.scale} --seed {plan.seed}"
     today = datetime.now(timezone.utc).date()
     return [
         f"- Command: `{command}`",
@@ -60,6 +68,8 @@ def _circumstances(results: Results) -> list[str]:
 
 def _scale(results: Results) -> str:
     plan = results.plan
+    if not results.cells:
+        return f"{plan.scale}. Nothing is trained"
     sizes = [len(choices(plan.table, plan.scale, data, row)) for data, row in plan.cells()]
     grid = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
     given = plan.table.scale(plan.scale)
@@ -123,6 +133,11 @@ def _notes(results: Results) -> Iterator[str]:
     if table.bold is not None:
         yield f"Bold, in the paper and here: {' '.join(table.bold).strip()}."
     yield from table.notes
+    yield from unfinished(results)
+
+
+def unfinished(results: Results) -> Iterator[str]:
+    """What is missing, not done or failed."""
     for name, instruction in results.missing.items():
         yield f"Left out, since its data is not on the machine: {name}. {instruction}"
     for (data, row), cell in results.cells.items():

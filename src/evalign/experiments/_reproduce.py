@@ -1,4 +1,4 @@
-"""`reproduce`: a table of a paper from its name, run by as many workers as wanted."""
+"""`reproduce`: a table or a figure of a paper from its name, run by as many workers as wanted."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import torch
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign._errors import expected, near, shown
+from evalign.experiments import _figure_report
 from evalign.experiments._data import MissingDataError, fingerprint
 from evalign.experiments._engine import Job, work, work_in_processes
+from evalign.experiments._figure import Figure
 from evalign.experiments._plan import Plan
 from evalign.experiments._queue import Queue
 from evalign.experiments._report import write
 from evalign.experiments._results import Results, collect
 from evalign.experiments._storage import GRACE, INTERVAL
 from evalign.experiments._table import Table
-from evalign.experiments._tables import TABLES
+from evalign.experiments._tables import FIGURES, TABLES
 
 SCALES = ("small", "full")
 STORAGE = "sqlite:///evalign-studies.db"
@@ -34,7 +36,7 @@ class Reproduction:
 
 
 def reproduce(
-    table: str | Table,
+    table: str | Table | Figure,
     *,
     scale: str = "small",
     jobs: int = 1,
@@ -46,13 +48,15 @@ def reproduce(
     interval: int = INTERVAL,
     grace: int = GRACE,
 ) -> Reproduction:
-    """Run a table of a paper, or what is left of it, and write it as Markdown and CSV.
+    """Run a table or a figure of a paper, or what is left of it, and write it as Markdown and CSV.
 
     Every point is stored as soon as it is done: killed or interrupted, the same call goes on where it
-    was. Many calls on one storage, on one machine or many, share the work.
+    was. Many calls on one storage, on one machine or many, share the work. A figure is also written as
+    PNG; figures of the same training runs share them.
 
     Args:
-        table: The name of a table, one of `evalign.experiments.TABLES`, or a `Table`.
+        table: The name of a table or a figure, one of `evalign.experiments.TABLES` or `FIGURES`, or a
+            `Table` or a `Figure`.
         scale: `"small"` (minutes) or `"full"` (the paper's protocol).
         jobs: How many processes work, one torch thread each.
         seed: The seed of the split and of all trials.
@@ -63,28 +67,36 @@ def reproduce(
         interval: Seconds between two heartbeats of a worker.
         grace: Seconds of silence after which a worker is taken for dead, and its point run again.
     """
-    found = table if isinstance(table, Table) else find(table)
+    found = table if isinstance(table, Table | Figure) else find(table)
     _check(scale, jobs, seed)
-    prints, missing = _available(found)
-    if not prints:
+    study = found.study if isinstance(found, Figure) else found
+    prints, missing = _available(study)
+    if missing and not prints:
         raise MissingDataError(" ".join(missing.values()))
-    plan = Plan(found, scale, seed, tuple(prints))
-    job = Job(plan, storage, interval, grace)
-    with job.queue() as queue:
-        queue.check_data(prints)
-        if not partial:
-            queue.fill()
-            _run(job, queue, jobs, progress)
-        results = collect(plan, queue.standing(), missing)
-    files = write(results, Path(out)) if results.complete or partial else ()
-    return Reproduction(results, files)
+    plan = Plan(study, scale, seed, tuple(prints))
+    if study.data:
+        job = Job(plan, storage, interval, grace)
+        with job.queue() as queue:
+            queue.check_data(prints)
+            if not partial:
+                queue.fill()
+                _run(job, queue, jobs, progress)
+            results = collect(plan, queue.standing(), missing)
+    else:  # a figure of formulas needs no storage
+        results = Results(plan, {}, {})
+    if not (results.complete or partial):
+        return Reproduction(results, ())
+    if isinstance(found, Figure):
+        return Reproduction(results, _figure_report.write(found, results, Path(out)))
+    return Reproduction(results, write(results, Path(out)))
 
 
-def find(name: str) -> Table:
-    """A table by name."""
-    if name not in TABLES:
-        raise expected("table", "to be a known one", shown(name), near(str(name), TABLES))
-    return TABLES[name]
+def find(name: str) -> Table | Figure:
+    """A table or a figure by name."""
+    known: dict[str, Table | Figure] = {**TABLES, **FIGURES}
+    if name not in known:
+        raise expected("table", "to be a known one", shown(name), near(str(name), known))
+    return known[name]
 
 
 def _check(scale: str, jobs: int, seed: int) -> None:

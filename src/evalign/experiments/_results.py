@@ -23,6 +23,7 @@ class Cell:
     errors: list[str] = field(default_factory=list)
     epochs: float = math.nan
     done: bool = True
+    curves: list[dict[str, list[float]]] = field(default_factory=list)
 
     def number(self, column: str) -> Number | None:
         """Mean and deviation over the trials; None if there are none."""
@@ -83,5 +84,6 @@ def collect(plan: Plan, standing: Standing, missing: dict[str, str]) -> Results:
             [standing.errors[point.key] for point in (*grid, *runs) if point.key in standing.errors],
             float(np.mean(epochs)) if epochs else math.nan,
             ended and (bool(runs) or bool(grid)),
+            [curves for outcome in found for curves in outcome.curves],
         )
     return Results(plan, cells, missing)

@@ -64,8 +64,9 @@ class Column:
 
     `of` is `"decisions"` (predicted classes), `"thresholds"` (the mean over 0.1, 0.2, ..., 0.9 for two
     classes), `"scores"` (probabilities, for the area under the ROC curve), `"time"` (seconds of
-    training) or `"pace"` (seconds an epoch). With `of_class`, the
-    name of a class, the metric is that of this class against the rest.
+    training), `"pace"` (seconds an epoch), or a curve, one value after every epoch: `"train epochs"`,
+    `"valid epochs"` or `"test epochs"`, where the metric `"loss"` is the row's own loss. With `of_class`,
+    the name of a class, the metric is that of this class against the rest.
     """
 
     name: str
@@ -110,6 +111,11 @@ class Table:
     def scale(self, name: str) -> Scale:
         """The scale of a name."""
         return self.small if name == "small" else self.full
+
+    @property
+    def followed(self) -> bool:
+        """Whether its networks are judged after every epoch, not when they are trained."""
+        return any(column.of.endswith(" epochs") for column in self.columns)
 
     def cells(self) -> Iterator[tuple[Data, Row]]:
         """Every dataset with every row that is trained on it, dataset by dataset."""

@@ -19,7 +19,8 @@ from sklearn.pipeline import make_pipeline
 
 from evalign.decisions import fit_rule
 from evalign.estimators import MetricBooster
-from evalign.experiments._data import Parts, prepare
+from evalign.experiments._curves import follow
+from evalign.experiments._data import Parts, prepare, prepare_photos
 from evalign.experiments._judge import Verdict
 from evalign.experiments._models import metric_of
 from evalign.experiments._table import ESTIMATORS, Data, Row, Table
@@ -59,26 +60,32 @@ class Point:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a point: for each seed the columns, the loss to choose by, epochs and seconds."""
+    """What came of a point: for each seed the columns, the loss to choose by, epochs and seconds.
+
+    `curves` has for each seed the columns that are judged after every epoch, if the table has any.
+    """
 
     scores: list[dict[str, float]]
     valid_loss: float
     epochs: list[int]
     seconds: float
     warnings: list[str] = field(default_factory=list)
+    curves: list[dict[str, list[float]]] = field(default_factory=list)
 
 
 def run(table: Table, point: Point, seed: int) -> Outcome:
     """Train and judge a point; the split is that of the study's seed."""
     data = next(one for one in table.data if one.name == point.data)
     row = next(one for one in table.rows if one.name == point.row)
-    parts = prepare(data.name, point.setting.get("rows"), seed)
+    rows = point.setting.get("rows")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        if row.method in ESTIMATORS:
-            outcome = _estimators(table, row, parts, point)
+        if table.followed:
+            outcome = _curves(table, data, row, point)
+        elif row.method in ESTIMATORS:
+            outcome = _estimators(table, row, prepare(data.name, rows, seed), point)
         else:
-            outcome = _networks(table, data, row, parts, point)
+            outcome = _networks(table, data, row, prepare(data.name, rows, seed), point)
     outcome.warnings.extend(sorted({str(one.message).splitlines()[0] for one in said}))
     return outcome
 
@@ -100,6 +107,21 @@ def _networks(table: Table, data: Data, row: Row, parts: Parts, point: Point) ->
         scores.append(verdict.scores(table.columns, parts.class_names))
     loss = float(np.mean([one.valid_loss for one in trained]))
     return Outcome(scores, loss, [one.epochs for one in trained], sum(one.seconds for one in trained))
+
+
+def _curves(table: Table, data: Data, row: Row, point: Point) -> Outcome:
+    name = str(point.setting.get("network", data.network))
+    found = []
+    for seed in point.seeds:
+        parts = prepare_photos(data.name, point.setting.get("rows"), seed)
+        found.append(follow(row, name, parts, point.setting, table.columns, seed))
+    return Outcome(
+        [{} for _ in found],
+        float(np.mean([one.valid_loss for one in found])),
+        [one.epochs for one in found],
+        sum(one.seconds for one in found),
+        curves=[one.curves for one in found],
+    )
 
 
 def _estimators(table: Table, row: Row, parts: Parts, point: Point) -> Outcome:

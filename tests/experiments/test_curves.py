@@ -1,0 +1,140 @@
+"""Photos, and networks that are judged after every epoch."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import fbeta_score
+from torch import nn
+
+from evalign.experiments import Column, Row
+from evalign.experiments._curves import MomentumFit, Photos, _value, follow
+from evalign.experiments._data import prepare_photos
+from evalign.experiments._lee import COLUMNS, ROWS
+from evalign.experiments._models import loss_of
+from evalign.metrics import f1
+from evalign.training._fit import Phase
+from evalign.training._fit import Table as Rows
+
+SETTING = {"lr": 0.01, "batch_size": 16, "max_epochs": 8, "shrink": 2}
+
+
+def test_photos_are_prepared_as_in_the_paper(photos):
+    parts = prepare_photos("made", None, 0)
+    assert [len(part) for part in (parts.train, parts.valid, parts.test)] == [86, 10, 24]
+    assert parts.train.x.shape[1:] == (3, 28, 28)
+    assert torch.equal(parts.train.x[:, 0], parts.train.x[:, 2])  # grey, three times
+    torch.testing.assert_close(parts.train.x.mean(0), torch.zeros(3, 28, 28), atol=1e-6, rtol=0)
+    assert parts.test.x.mean(0).abs().max() > 1e-3  # the mean is that of the training part
+    assert parts.test.y.tolist() == photos.y[:24].tolist()
+    other = prepare_photos("made", None, 1)
+    assert not torch.equal(other.valid.x, parts.valid.x)  # each repetition draws its own
+    few = prepare_photos("made", 60, 0)
+    assert [len(part) for part in (few.train, few.valid, few.test)] == [43, 5, 12]
+
+
+@pytest.mark.parametrize("side", [28, 32])
+def test_training_sees_windows_of_the_padded_photo(side):
+    photos = torch.rand(40, 3, side, side, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    seen = Photos(nn.Identity())(photos)
+    assert seen.shape == (40, 3, 32, 32)
+    room = side + 8 - 32 + 1
+    places = set()
+    for photo, cut in zip(photos, seen, strict=True):
+        wide = torch.zeros(3, side + 8, side + 8)
+        wide[:, 4:-4, 4:-4] = photo
+        for mirrored in (False, True):
+            given = wide.flip(-1) if mirrored else wide
+            places |= {
+                (top, left, mirrored)
+                for top in range(room) for left in range(room)
+                if torch.equal(given[:, top : top + 32, left : left + 32], cut)
+            }  # fmt: skip
+    assert len(places) > 20  # one for each photo, of 50 or 162
+    assert {mirrored for *_, mirrored in places} == {False, True}
+
+
+def test_judging_sees_the_middle():
+    photos = torch.rand(2, 3, 28, 28)
+    model = Photos(nn.Identity()).eval()
+    assert torch.equal(model(photos)[:, :, 2:30, 2:30], photos)
+    assert model(photos).sum() == pytest.approx(float(photos.sum()), rel=1e-5)
+    assert torch.equal(model(torch.ones(1, 3, 32, 32)), torch.ones(1, 3, 32, 32))
+    small = Photos(nn.Identity(), shrink=2).eval()(photos)
+    assert small.shape == (2, 3, 16, 16)
+    torch.testing.assert_close(small[0, 0, 1, 1], photos[0, 0, :2, :2].mean())
+
+
+def test_momentum_is_that_of_sgd():
+    x, y = torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), torch.arange(30) % 2
+    data, ours, theirs = Rows(x, y), nn.Linear(4, 2), nn.Linear(4, 2)
+    theirs.load_state_dict(ours.state_dict())
+    fit = MomentumFit(ours, data, data, f1(), batch_size=30, seed=0)
+    fit.run([Phase("p", nn.CrossEntropyLoss(), 0.1, 5, 5)])
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    for _ in range(5):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(theirs(x), y).backward()
+        optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)  # full batches: the last weights are the best
+
+
+def test_columns_are_scikit_learns():
+    truth, logits = torch.randint(0, 2, (200,)), torch.randn(200, 2)
+    part = Rows(None, truth)
+    for column in COLUMNS:
+        if column.metric.startswith("fbeta"):
+            beta = float(column.name.removeprefix("train F"))
+            wanted = fbeta_score(truth, logits.argmax(1), beta=beta)
+            assert _value(column, nn.CrossEntropyLoss(), logits, part) == pytest.approx(wanted)
+    own = _value(Column("l", "loss", "train epochs"), nn.CrossEntropyLoss(), logits, part)
+    assert own == pytest.approx(float(nn.functional.cross_entropy(logits, truth)))
+
+
+@pytest.mark.parametrize("name", ["MAE", "BCE", "surrogate F2", "soft F2"])
+def test_losses_are_the_papers_formulas(photos, name):
+    """Eq. 15, 18 and 20 with the weights n / n_y, and eq. 23 and 24, row by row."""
+    parts = prepare_photos("made", None, 0)
+    loss = loss_of(next(row for row in ROWS if row.name == name), parts)
+    y = parts.train.y.numpy()
+    share = y.mean()
+    logits = torch.randn(50, 2, dtype=torch.float64)
+    targets = torch.arange(50) % 5 == 0  # another share than in the training part
+    f, wanted = logits.softmax(1)[:, 1].numpy(), 0.0
+    for probability, positive in zip(f, targets.tolist(), strict=True):
+        term = {
+            "MAE": 2 * (1 - probability) if positive else 2 * probability,
+            "BCE": -np.log(probability) if positive else -np.log(1 - probability),
+            "surrogate F2": -np.log(probability)
+            if positive
+            else np.log(4 * share / (1 - share) + probability),
+        }
+        weight = 1 / share if positive else 1 / (1 - share)
+        wanted += weight * term.get(name, 0.0) / 50
+    if name == "soft F2":
+        missed, taken, p = (1 - f[targets]).mean(), f[~targets].mean(), 0.2
+        wanted = 1 - 5 * p * (1 - missed) / (p * (4 + 1 - missed - taken) + taken)
+    assert float(loss(logits, targets.long())) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_run_is_judged_after_every_epoch(photos):
+    parts = prepare_photos("made", None, 0)
+    row = Row("BCE", "balanced ce")
+    found = follow(row, "darknet_tiny", parts, SETTING, COLUMNS, seed=1)
+    assert found.epochs == 8
+    assert all(len(found.curves[column.name]) == 8 for column in COLUMNS)
+    assert found.curves["train F1"][-1] > 0.9  # bright or not
+    assert found.curves["train loss"][-1] < 0.3 < found.curves["train loss"][0]
+    assert found.valid_loss <= 0.5
+    brief = {**SETTING, "max_epochs": 2}
+    again = follow(row, "darknet_tiny", parts, brief, COLUMNS, seed=1)
+    assert again.curves == {name: values[:2] for name, values in found.curves.items()}
+
+
+def test_resnets_are_known(photos):
+    from evalign.experiments._models import network_of
+
+    parts = prepare_photos("made", None, 0)
+    for name, millions in (("resnet18", 11.2), ("resnet34", 21.3)):
+        network = network_of(name, parts, {})
+        assert sum(p.numel() for p in network.parameters()) / 1e6 == pytest.approx(millions, abs=0.05)
