@@ -7,7 +7,7 @@ from typing import Any
 from evalign.cli._console import number
 from evalign.tables import TableModel
 
-#: A card names so many columns.
+#: A card names so many columns, and so many classes.
 MOST = 50
 
 
@@ -47,24 +47,26 @@ def card(model: TableModel, facts: dict[str, Any]) -> str:
 
 
 def _what(model: TableModel, facts: dict[str, Any]) -> list[str]:
-    task, best = facts["task"], facts["models"][0]
-    counts = facts["data"]["class_counts"]
-    classes = [f"{_code(name)} ({counts[name]:,} rows)" for name in model.labels[:MOST]]
+    task, best, counts = facts["task"], facts["models"][0], facts["data"]["class_counts"]
+    classes = [f"{_code(name)} ({counts[name]:,} rows)" for name in model.labels]
     columns = [f"{_code(column.name)} ({column.kind})" for column in model.schema.kept]
-    more = {"classes": len(model.labels) - MOST, "columns": len(columns) - MOST}
-    rest = {name: f" and {count:,} more" if count > 0 else "" for name, count in more.items()}
-    positive = f"; {_code(task['positive'])} is the positive one" if task["positive"] else ""
     bounds = " and ".join(map(_code, task["constraints"]))
     judged = f"{_code(task['metric'])}{' with ' if bounds else ''}{bounds}"
-    threshold = getattr(getattr(model.classifier, "rule_", None), "thresholds", None)
-    decides = f"predicts {_code(task['positive'])} from a probability of {{:.3f}} on"
+    positive = f"; {_code(task['positive'])} is the positive one" if task["positive"] else ""
+    thresholds, decides = getattr(getattr(model.classifier, "rule_", None), "thresholds", None), ""
+    if thresholds is not None and task["positive"]:
+        decides = f"; it predicts {_code(task['positive'])} from a probability of {thresholds[0]:.3f} on"
     return [
-        f"- **Method**: {model.facts['method']}, {best['description']}"
-        + (f"; {decides.format(threshold[0])}." if threshold is not None and task["positive"] else "."),
+        f"- **Method**: {model.facts['method']}, {best['description']}{decides}.",
         f"- **Judged by**: {judged}, {'more' if best['higher_is_better'] else 'less'} is better.",
-        f"- **Classes**: {', '.join(classes)}{rest['classes']}{positive}.",
-        f"- **Columns**: {', '.join(columns[:MOST])}{rest['columns']}.",
+        f"- **Classes**: {_listed(classes)}{positive}.",
+        f"- **Columns**: {_listed(columns)}.",
     ]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
+    return f"{', '.join(names[:MOST])}{more}"
 
 
 def _judged(best: dict[str, Any]) -> list[str]:
