@@ -248,7 +248,7 @@ def test_json_of_a_fit_and_of_predictions(run, files, tmp_path):
     assert [f"Note: {one}" for one in found["warnings"]] == [
         line for line in ran.err.splitlines() if line.startswith("Note: ")
     ]
-    ran = run("predict", out, files.new_csv, f"--out={tmp_path / 'p.csv'}", "--json")
+    ran = run("predict", out, files.new_csv, f"--out={tmp_path / 'p.csv'}", "--json", "--proba")
     found = json.loads(ran.out)
     assert (found["out"], found["rows"]) == (str(tmp_path / "p.csv"), 93)
     assert f"93 rows in {found['seconds']:.1f} s" in ran.err

@@ -64,10 +64,11 @@ def _predicted(model: TableModel, table: Any, proba: bool, keep: list[str]) -> A
     if lost:
         raise expected("keep", "to be a column", repr(lost[0]), near(lost[0], table.columns))
     kept: dict[str, Any] = {name: table[name] for name in keep}
-    X = model.prepared(table)
-    new: dict[str, Any] = {"prediction": model.named(model.classifier.predict(X))}
-    if proba:
-        p = model.classifier.predict_proba(X)
+    new: dict[str, Any] = {}
+    if not proba:
+        new["prediction"] = model.predict(table)
+    else:
+        new["prediction"], p = model.decided(table)
         new |= {f"probability_{label}": p[:, number] for number, label in enumerate(model.labels)}
     twice = [name for name in new if name in kept]
     if twice:

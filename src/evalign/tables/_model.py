@@ -78,6 +78,13 @@ class TableModel:
         """The probability of each class, in the order of `labels`."""
         return np.asarray(self.classifier.predict_proba(self.prepared(table)))
 
+    def decided(self, table: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """What `predict` and `predict_proba` give, for the work of one where a rule decides."""
+        X = self.prepared(table)
+        p = np.asarray(self.classifier.predict_proba(X))
+        rule = getattr(self.classifier, "rule_", None)
+        return self.named(self.classifier.predict(X) if rule is None else rule.predict(p)), p
+
     def named(self, classes: NDArray[Any]) -> NDArray[Any]:
         """The names of classes."""
         return np.asarray(np.array(self.labels, dtype=object)[np.asarray(classes, dtype=int)])
@@ -146,9 +153,9 @@ class TableModel:
             names = self.preparation.get_feature_names_out()
             if not len(names) == self.prepared(row).shape[1] == self.classifier.n_features_in_:
                 raise ValueError(f"{len(names)} features for {self.classifier.n_features_in_}")
-            self.predict(row)
-            if self.predict_proba(row).shape != (1, len(self.labels)):
-                raise ValueError(f"{self.predict_proba(row).shape[1]} probabilities")
+            p = self.decided(row)[1]
+            if p.shape != (1, len(self.labels)):
+                raise ValueError(f"{p.shape[1]} probabilities for {len(self.labels)} classes")
         except Exception as error:  # forged parts may fail anywhere
             raise expected("model", "with parts that fit together", f"{root} ({error!r})"[:200]) from None
 
