@@ -90,6 +90,13 @@ class TestClasses:
         line = refused(*commands[name](table(f"a,churned\n{rows}")))
         assert "with at least two rows of every class, but got one of 'yes'" in line
 
+    def test_few_rows_of_a_class_are_told(self, run, commands, name, table):
+        rows = "".join(f"{k % 7},{'no' if k % 10 else 'yes'}\n" for k in range(60))
+        options = {"compare": ["--methods=lightgbm", "--repeats=1", "--jobs=1"], "fit": []}[name]
+        ran = run(*commands[name](table(f"a,churned\n{rows}", "few.csv")), *options)
+        assert ran.status == 0
+        assert "Note: Only 6 of 60 rows are 'yes': differences may well be chance.\n" in ran.err
+
     def test_too_few_rows(self, refused, commands, name, table):
         rows = "".join(f"{k % 5},c{k % 5}\n" for k in range(10))
         line = refused(*commands[name](table(f"a,churned\n{rows}")))

@@ -106,8 +106,8 @@ def _line(text: str) -> str:
 def _code(text: str) -> str:
     r"""A name as code: no sign in it is one of Markdown.
 
-    >>> print(_code("a|b"), _code("tick `"))
-    `a\|b` `tick '`
+    >>> _code("two\nlines with a `tick`")
+    "`two lines with a 'tick'`"
     """
-    plain = _line(text).replace("`", "'").replace("|", r"\|")
+    plain = _line(text).replace("`", "'")
     return f"`{plain}`"

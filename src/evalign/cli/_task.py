@@ -26,6 +26,9 @@ from evalign.tables._schema import near as near_columns
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
 NEGATIVE = {"0", "-1", "false", "no", "n", "f", "negative", "neg"}
 
+#: Below so many rows of a class, methods differ by chance more than by merit.
+FEW = 40
+
 
 @dataclass(frozen=True)
 class Task:
@@ -95,11 +98,13 @@ def task_of(
         check_column(target, table)
         names, y = classes_of(table[target], positive)
         rarest = int(np.bincount(y).argmin())
-        if (y == rarest).sum() < 2:
+        rows = int((y == rarest).sum())
+        if rows < 2:
             raise expected("target", "with at least two rows of every class", f"one of {names[rarest]!r}")
         schema = Schema.infer(table, target)
         X = schema.typed(table)
-        remarks = (*said, *schema.warnings)
+        few = f"Only {rows} of {len(y):,} rows are {names[rarest]!r}: differences may well be chance."
+        remarks = (*said, *schema.warnings, *([few] if rows < FEW else []))
         task = Task(file, target, table, schema, X, y, names, found, bounds, remarks, fingerprint(table))
         _check_metric(task)
     for remark in remarks:
