@@ -23,18 +23,17 @@ def until(process, condition, seconds=120):
     """Wait for something that a process does."""
     end = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None, process.communicate()
+        assert process.wait(until=False) is None, "it ended before"
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
 def stopped(process):
-    """Press Ctrl-C: the signal goes to the whole group, as a terminal sends it."""
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode in STOPPED
-    assert "Traceback" not in err.decode()
-    return err.decode().splitlines()
+    """Press Ctrl-C, and give the last line."""
+    status, lines = process.ended(signal.SIGINT)
+    assert status in STOPPED
+    assert "Traceback" not in "\n".join(lines)
+    return lines[-1]
 
 
 def trials(path):
@@ -48,7 +47,10 @@ def trials(path):
     return found
 
 
-def test_compare_goes_on_after_ctrl_c_and_after_a_kill(started, run, files, tmp_path):
+KEPT = "evalign: Stopped. Finished trials are kept: the same command goes on."
+
+
+def test_compare_goes_on_after_ctrl_c_and_after_a_kill(forked, run, files, tmp_path):
     command = [
         "compare", files.old_parquet, "--target=churned", f"--out={tmp_path / 'r'}", "--jobs=1",
         "--methods=lightgbm_rule,lightgbm", "--repeats=16",
@@ -60,18 +62,16 @@ def test_compare_goes_on_after_ctrl_c_and_after_a_kill(started, run, files, tmp_
     def more_than(count):
         return lambda: file() is not None and len(trials(file())) > count
 
-    process = started(*command)
+    process = forked(*command)
     until(process, more_than(1))
-    told = stopped(process)
-    assert told[-1] == "evalign: Stopped. Finished trials are kept: the same command goes on."
+    assert stopped(process) == KEPT
     assert [path.name for path in (tmp_path / "r").iterdir()] == [file().name]
     first = trials(file())
     assert 1 < len(first) < 32
 
-    process = started(*command)
+    process = forked(*command)
     until(process, more_than(len(first)))
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    process.ended(signal.SIGKILL)
     second = trials(file())
     assert second[: len(first)] == first
     assert len(first) < len(second) < 32
@@ -85,45 +85,35 @@ def test_compare_goes_on_after_ctrl_c_and_after_a_kill(started, run, files, tmp_
     assert names == ["comparison.json", "report.html", file().name]
 
 
-@pytest.fixture
-def pressed(monkeypatch):
-    """Press Ctrl-C in the middle of the trial of this number, and give the list of those that began."""
-
-    def at(number, real=_comparison.run):
-        begun = []
-
-        def trial(*arguments, **settings):
-            begun.append(arguments)
-            if len(begun) == number:
-                raise KeyboardInterrupt
-            return real(*arguments, **settings)
-
-        monkeypatch.setattr(_comparison, "run", trial)
-        return begun
-
-    return at
-
-
-def test_fit_goes_on_after_ctrl_c(run, files, tmp_path, pressed):
+def test_fit_goes_on_after_ctrl_c(forked, run, files, tmp_path, monkeypatch):
     command = [
-        "fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--jobs=1", "--folds=3",
+        "fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--jobs=1", "--folds=12",
         "--methods=lightgbm_rule,lightgbm",
     ]  # fmt: skip
-    pressed(4)
-    ran = run(*command)
-    assert ran.status == 130
-    assert ran.err.splitlines()[-1] == "evalign: Stopped. Finished trials are kept: the same command goes on."
+    process = forked(*command)
+    until(process, lambda: any(len(trials(path)) > 1 for path in tmp_path.iterdir()))
+    assert stopped(process) == KEPT
     (kept,) = tmp_path.iterdir()
-    assert len(trials(kept)) == 3
-    begun = pressed(None)
+    before, begun, real = trials(kept), [], _comparison.run
+
+    def counted(tasks, *arguments, **settings):
+        begun.extend(task.key for task in tasks)
+        return real(tasks, *arguments, **settings)
+
+    monkeypatch.setattr(_comparison, "run", counted)
     assert run(*command).status == 0
-    assert len(begun) == 3  # of the six, three were done before
+    assert not set(begun) & set(before)
+    assert len({*begun, *before}) == len(begun) + len(before) == 24
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert TableModel.load(tmp_path / "m").labels == ("no", "yes")
 
 
-def test_ctrl_c_before_the_first_trial_leaves_nothing(run, files, tmp_path, pressed):
-    pressed(1)
+def press(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_the_first_trial_leaves_nothing(run, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(_comparison, "run", press)
     ran = run("fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--jobs=1")
     assert ran.status == 130
     assert ran.err.splitlines()[-1] == "evalign: Stopped."
@@ -132,9 +122,6 @@ def test_ctrl_c_before_the_first_trial_leaves_nothing(run, files, tmp_path, pres
 
 @pytest.mark.parametrize("where", ["on_rows_set_aside", "page", "card"])
 def test_ctrl_c_while_a_model_is_made_leaves_nothing(run, files, tmp_path, monkeypatch, where):
-    def press(*_):
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(_fit, where, press)
     command = ["fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--method=lightgbm"]
     ran = run(*command)
@@ -142,14 +129,16 @@ def test_ctrl_c_while_a_model_is_made_leaves_nothing(run, files, tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_predict_stopped_leaves_nothing(started, files, tmp_path):
+def test_predict_stopped_leaves_nothing(forked, files, tmp_path):
     table, data, out = pd.read_parquet(files.new_parquet), tmp_path / "long.parquet", tmp_path / "out"
     table.iloc[np.arange(40_000) % len(table)].to_parquet(data)
     out.mkdir()
-    process = started("predict", files.model, data, f"--out={out / 'p.csv'}", "--chunk=20", "--proba")
+    process = forked("predict", files.model, data, f"--out={out / 'p.csv'}", "--chunk=20", "--proba")
     until(process, lambda: any(path.stat().st_size for path in out.iterdir()))
     assert not (out / "p.csv").exists()
-    assert stopped(process) == ["evalign: Stopped."]
+    status, lines = process.ended(signal.SIGINT)
+    assert status in STOPPED
+    assert lines == ["evalign: Stopped."]
     assert not list(out.iterdir())
 
 

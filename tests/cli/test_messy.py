@@ -3,8 +3,8 @@
 import csv
 import gzip
 import json
+import os
 import shutil
-import subprocess
 
 import numpy as np
 import pandas as pd
@@ -90,13 +90,18 @@ def test_gz_and_parquet_go_in_and_out(run, files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["new.csv.gz", *(o.name for o in outs)])
 
 
-def test_standard_streams(started, run, files, tmp_path):
-    process = started("predict", files.model, "-", "--proba", "--chunk=20", stdin=subprocess.PIPE)
-    out, err = process.communicate(files.new_csv.read_bytes())
-    assert process.returncode == 0
+def test_standard_streams(forked, run, files, tmp_path):
+    into, out = tmp_path / "in", tmp_path / "out"
+    os.mkfifo(into)
+    os.mkfifo(out)
+    process = forked("predict", files.model, "-", "--proba", "--chunk=20", stdin=into, stdout=out)
+    with into.open("wb") as source, out.open("rb") as sink:
+        source.write(files.new_csv.read_bytes())
+        source.close()
+        found = sink.read()
+    assert process.wait() == 0
     assert run("predict", files.model, files.new_csv, "--proba", f"--out={tmp_path / 'p.csv'}").status == 0
-    assert out == (tmp_path / "p.csv").read_bytes()
-    assert err.decode().startswith("93 rows in ")
+    assert found == (tmp_path / "p.csv").read_bytes()
 
 
 def test_evaluate_counts_what_predict_gives(run, files, tmp_path):

@@ -92,19 +92,16 @@ def test_help_comes_at_once_and_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(started, monkeypatch, shell):
-    monkeypatch.setenv("_EVALIGN_COMPLETE", f"source_{shell}")
-    script, err = started().communicate()
+def test_completion(started, shell):
+    script, err = started(_EVALIGN_COMPLETE=f"source_{shell}").communicate()
     assert err == b""
     assert b"_EVALIGN_COMPLETE" in script
     assert b"evalign" in script
 
 
-def test_completion_completes(started, monkeypatch):
-    monkeypatch.setenv("_EVALIGN_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "evalign eval")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    assert started().communicate()[0].decode().split() == ["evaluate"]
+def test_completion_completes(started):
+    typed = {"_EVALIGN_COMPLETE": "complete_bash", "COMP_WORDS": "evalign eval", "COMP_CWORD": "1"}
+    assert started(**typed).communicate()[0].decode().split() == ["evaluate"]
 
 
 class TestLists:
