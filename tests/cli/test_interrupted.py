@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from evalign.cli import _fit
 from evalign.estimators import _comparison
@@ -161,3 +162,15 @@ def test_python_complains_of_no_reader_at_its_end(started):
         process = started("--help", stdout=pipe)
         assert process.communicate()[1] == b""
     assert process.returncode == 1
+
+
+def test_a_killed_worker_is_told(run, files, tmp_path, monkeypatch):
+    """The system kills a worker when there is no memory left."""
+
+    def killed(*_, **__):
+        raise TerminatedWorkerError("A worker process managed by the executor was\nunexpectedly terminated.")
+
+    monkeypatch.setattr(_comparison, "run", killed)
+    ran = run("compare", files.old_parquet, "--target=churned", f"--out={tmp_path / 'r'}", "--jobs=1")
+    assert ran.status == 1
+    assert ran.err.splitlines()[-1] == "evalign: A worker was killed, maybe for want of memory: try --jobs 1."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from evalign._files import _write as write_whole
 from evalign.cli._console import Console, number, running, usage
 from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
 from evalign.cli._folder import check_folder
-from evalign.cli._main import StoppedError
+from evalign.cli._main import RunError, StoppedError
 from evalign.cli._task import methods_of, task_of
 from evalign.estimators._comparison import Comparison
 from evalign.reports import comparison_facts, write
@@ -57,13 +58,18 @@ def run(
 
 @contextmanager
 def finished_trials(path: Path) -> Iterator[Path]:
-    """The file of finished trials: Ctrl-C loses those that run, and the same command goes on."""
+    """The file of finished trials: Ctrl-C or a kill loses those that run, and the same command goes on."""
+
+    def kept() -> str:
+        some = path.exists() and path.stat().st_size
+        return " Finished trials are kept: the same command goes on." if some else ""
+
     try:
         yield path
     except KeyboardInterrupt:
-        some = path.exists() and path.stat().st_size
-        more = " Finished trials are kept: the same command goes on." if some else ""
-        raise StoppedError(f"Stopped.{more}") from None
+        raise StoppedError(f"Stopped.{kept()}") from None
+    except BrokenExecutor as error:
+        raise RunError(f"A worker was killed, maybe for want of memory: try --jobs 1.{kept()}") from error
     finally:
         if path.exists() and not path.stat().st_size:
             path.unlink()
