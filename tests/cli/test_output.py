@@ -1,17 +1,19 @@
 """What is printed: results on standard output, remarks on standard error, JSON for machines, help at once."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 import evalign.cli
 from evalign import __version__, experiments
-from evalign.cli import main
+from evalign.cli import _evaluate, main
 from evalign.datasets import NAMES
 from evalign.estimators import METHODS
 from evalign.experiments import _reproduce
@@ -266,6 +268,25 @@ def test_quiet_says_nothing_on_standard_error(run, files, tmp_path):
         ran = run(*command, "--quiet")
         assert (ran.status, ran.err) == (0, "")
         assert (ran.out == "") == (command[0] == "predict")
+
+
+def test_warnings_are_remarks(run, files, monkeypatch):
+    """Those of libraries, and those of workers, which would come as lines of code."""
+    seen = []
+
+    def warn(*_):
+        warnings.warn("something\nodd", UserWarning, stacklevel=1)
+        seen.append(os.environ["PYTHONWARNINGS"])
+        return "0"
+
+    monkeypatch.setattr(_evaluate, "fingerprint", warn)
+    monkeypatch.delenv("PYTHONWARNINGS", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run("evaluate", files.model, files.new_csv).err == "Note: something odd\n"
+        assert run("evaluate", files.model, files.new_csv, "--quiet").err == ""
+    assert seen == ["ignore", "ignore"]
+    assert "PYTHONWARNINGS" not in os.environ
 
 
 def test_progress_is_for_those_who_watch(run, files, tmp_path, monkeypatch):

@@ -114,6 +114,15 @@ def pickle_in_the_archive(model, canary):
     model.put("preparation.skops", content.getvalue())
 
 
+def bomb_in_the_archive(model, canary):
+    """Little of it on the disk, and far too much in memory."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", b" " * (1 << 20))
+    lie = content.getvalue().replace((1 << 20).to_bytes(4, "little"), (3 << 30).to_bytes(4, "little"))
+    model.put("preparation.skops", lie)
+
+
 def untrusted_type(model, canary):
     model.put("preparation.skops", packed({"schema": partial(os.system, f"touch {canary}")}))
 
@@ -242,6 +251,7 @@ FORGED = {
     "pickle as weights": (pickled_weights, "Expected `folder`"),
     "pickle as preparation": (pickled_preparation, "skops cannot read"),
     "pickle in the archive": (pickle_in_the_archive, "skops cannot read"),
+    "bomb in the archive": (bomb_in_the_archive, "with a preparation below 1 GB"),
     "untrusted type": (untrusted_type, "with trusted types only"),
     "preparation of another type": (another_type, "with a preparation of its own columns, but got dict"),
     "changed weights": (changed_weights, "with another checksum"),
@@ -296,6 +306,7 @@ FORGED = {
     "classifier of three classes": (told_inside(classes=[0, 1, 2]), "Expected `"),
     "newer classifier": (told_inside(format=99), "Upgrade evalign."),
     "other features": (told_inside(n_features_in=3), "Expected `"),
+    "huge features": (told_inside(n_features_in=10**30), "Expected `"),
     "no rule": (told_inside(rule="[" * 10_000), "Expected `text` to be a decision rule"),
     "fewer features": (fewer_features, "with parts that fit together"),
     "broken preparation": (broken_preparation, "with parts that fit together"),
@@ -319,6 +330,16 @@ def test_trees_that_lead_in_a_circle_are_refused(tmp_path, capsys):
     text = (model.path / model.weights).read_text()
     model.put_weights(re.sub("left_child=2 ", "left_child=0 ", text, count=1).encode())
     assert "a branch that leads elsewhere" in refused(model, capsys)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"hidden": [10**12]}, {"hidden": [10**30]}, {"hidden": [9] * 300}, {"bags": 10**9}, {"bags": 1e400}],
+)
+def test_networks_of_huge_size_cost_nothing(tmp_path, capsys, settings):
+    model = Folder(shutil.copytree(STORED / "network_rule", tmp_path / "model"))
+    model.tell_inside(settings={**model.facts("classifier/model.json")["settings"], **settings})
+    refused(model, capsys)
 
 
 @pytest.mark.parametrize("attack", FORGED)

@@ -22,12 +22,16 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         # Warnings of workers would come as lines of code, once for every trial.
-        os.environ.setdefault("PYTHONWARNINGS", "ignore")
+        before = os.environ.get("PYTHONWARNINGS")
+        os.environ["PYTHONWARNINGS"] = before or "ignore"
         try:
             with warnings.catch_warnings():
                 return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, OSError) as error:
             raise EscapedError(error) from None
+        finally:
+            if before is None:
+                del os.environ["PYTHONWARNINGS"]
 
 
 app = typer.Typer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -36,6 +37,9 @@ PART = re.compile(
 )
 #: What else `save` may put beside them; a folder with anything more is not replaced.
 BESIDE = {"model.json", "README.md", "report.html", "report.json"}
+
+#: A preparation may take so many bytes when it is unpacked.
+LARGEST = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,10 @@ class TableModel:
         facts = _read_facts(root)
         _check_files(root, facts.pop("files"))
         labels, schema = _checked(root, facts)
-        preparation = unpack((root / "preparation.skops").read_bytes(), list(TRUSTED))
+        content = (root / "preparation.skops").read_bytes()
+        if _unpacked_size(content) > LARGEST:
+            raise expected("model", "with a preparation below 1 GB", str(root))
+        preparation = unpack(content, list(TRUSTED))
         if not isinstance(preparation, Preparation) or preparation.schema != schema:
             raise expected("model", "with a preparation of its own columns", type(preparation).__name__)
         try:
@@ -273,6 +280,14 @@ def _check_files(root: Path, files: Any) -> None:
     strange = {f"classifier/{path.name}" for path in (root / "classifier").iterdir()} - set(files)
     if strange:
         raise expected("model", "with the files that were saved", f"{min(strange)} beside them")
+
+
+def _unpacked_size(content: bytes) -> int:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return sum(info.file_size for info in archive.infolist())
+    except zipfile.BadZipFile:
+        return 0  # whoever unpacks it will say so
 
 
 def _digest(path: Path) -> str:
