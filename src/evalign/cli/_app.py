@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from evalign import __version__
+import evalign
 from evalign.cli._main import EscapedError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _console(as_json: bool, quiet: bool) -> Console:
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"evalign {__version__}")
+        typer.echo(f"evalign {evalign.__version__}")
         raise typer.Exit
 
 

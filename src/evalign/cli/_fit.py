@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evalign import AlignedClassifier
 from evalign._errors import near
 from evalign.cli._card import card
 from evalign.cli._compare import finished_trials, show, summary
@@ -16,7 +15,7 @@ from evalign.cli._console import Console, number, running, usage
 from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
 from evalign.cli._main import UsageError
 from evalign.cli._task import Task, methods_of, task_of
-from evalign.estimators import METHODS
+from evalign.estimators import METHODS, AlignedClassifier
 from evalign.estimators._comparison import Comparison
 from evalign.estimators._methods import makers
 from evalign.reports import comparison_facts, page

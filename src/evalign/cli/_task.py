@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalign import __version__, metrics
+import evalign
+from evalign import metrics
 from evalign._errors import expected, near
 from evalign.cli._console import Console, usage
 from evalign.cli._main import UsageError
@@ -190,7 +191,7 @@ def versions() -> dict[str, str]:
     """The versions of what the numbers depend on."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"evalign": __version__, "python": sys.version.split()[0]}
+    found = {"evalign": evalign.__version__, "python": sys.version.split()[0]}
     for name in ("torch", "scikit-learn", "lightgbm", "numpy", "pandas"):
         try:
             found[name] = version(name)
