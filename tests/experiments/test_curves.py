@@ -91,7 +91,7 @@ def test_columns_are_scikit_learns():
     assert own == pytest.approx(float(nn.functional.cross_entropy(logits, truth)))
 
 
-@pytest.mark.parametrize("name", ["MAE", "BCE", "surrogate F2", "soft F2"])
+@pytest.mark.parametrize("name", ["MAE", "BCE", "surrogate F2", "soft F2", "weighted soft F2"])
 def test_losses_are_the_papers_formulas(photos, name):
     """Eq. 15, 18 and 20 with the weights n / n_y, and eq. 23 and 24, row by row."""
     parts = prepare_photos("made", None, 0)
@@ -111,8 +111,10 @@ def test_losses_are_the_papers_formulas(photos, name):
         }
         weight = 1 / share if positive else 1 / (1 - share)
         wanted += weight * term.get(name, 0.0) / 50
-    if name == "soft F2":
+    if name.endswith("soft F2"):
         missed, taken, p = (1 - f[targets]).mean(), f[~targets].mean(), 0.2
+        if name.startswith("weighted"):  # the share of positives in the batch, each row counted n / n_y times
+            p = 0.2 / share / (0.2 / share + 0.8 / (1 - share))
         wanted = 1 - 5 * p * (1 - missed) / (p * (4 + 1 - missed - taken) + taken)
     assert float(loss(logits, targets.long())) == pytest.approx(wanted, rel=1e-5)
 

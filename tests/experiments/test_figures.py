@@ -101,6 +101,9 @@ def test_the_claim_of_a_line_holds_only_beyond_0_9(results):
     # Of the other loss the paper says the contrary: a parabola is no line.
     (claim,) = claims.scatter_claims(results, "soft", linear=False)
     assert claim.holds
+    score = np.arange(1, 21) / 40
+    parabola = f"{np.corrcoef((score - 0.25) ** 2, score)[0, 1]:.2f}"
+    assert claim.here.endswith(f" With class weights the coefficients are {', '.join([parabola] * 4)}.")
     straight = {f"soft_F{beta:g}__train_loss": lambda y: -np.arange(len(y)) for beta in panels.BETAS}
     (claim,) = claims.scatter_claims(changed(results, **straight), "soft", linear=False)
     assert not claim.holds
@@ -108,7 +111,9 @@ def test_the_claim_of_a_line_holds_only_beyond_0_9(results):
 
 def test_coefficients_of_all_repetitions_and_betas(results):
     table = panels.scatter_numbers(changed(results, MAE__train_F1=np.ones_like), "surrogate")
-    assert table[0] == "| Loss | F0.5 score | F1 score | F2 score | F3 score | log of the bold score |"
+    heads = [word.strip() for word in table[0].split("|")[1:-1]]
+    assert heads[1:5] == ["F0.5 score", "F1 score", "F2 score", "F3 score"]
+    assert heads[5:] == ["bold, log of the score", "bold, after epoch 5"]
     assert table[3].startswith("| surrogate F1 | -1.00 (-1.00 to -1.00) | **-1.00 (-1.00 to -1.00)** |")
     assert [line.split("|")[1].strip() for line in table[2:8]] == [
         "surrogate F0.5", "surrogate F1", "surrogate F2", "surrogate F3", "MAE (extra)", "BCE (extra)",
@@ -116,12 +121,14 @@ def test_coefficients_of_all_repetitions_and_betas(results):
     assert table[6].split("|")[3].strip() == "constant"
 
 
-def test_the_logarithm_of_a_score_leaves_out_zeros():
+def test_coefficients_of_logarithms_and_of_late_epochs():
     score = np.array([0.0, 0.1, 0.4, 0.3])
     made = Cell([{}], curves=[{"train loss": [5.0, *-np.log(score[1:])], "train F2": score.tolist()}])
     assert panels.coefficients(made, 2.0, log=True) == [pytest.approx(-1, abs=1e-12)]
     (plain,) = panels.coefficients(made, 2.0)
     assert plain == pytest.approx(np.corrcoef(made.curves[0]["train loss"], score)[0, 1], abs=1e-12)
+    (late,) = panels.coefficients(made, 2.0, after=1)
+    assert late == pytest.approx(np.corrcoef(made.curves[0]["train loss"][1:], score[1:])[0, 1], abs=1e-12)
     never = Cell([{}], curves=[{"train loss": [1.0, 2.0], "train F2": [0.0, 0.0]}])
     assert math.isnan(panels.coefficients(never, 2.0, log=True)[0])
 

@@ -24,6 +24,7 @@ PALE, GRID = "0.86", "0.93"
 FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("surrogate",), "Surrogate F-beta"),
     (("soft",), "Macro soft F-beta"),
+    (("weighted",), "Weighted soft F-beta"),
     (("MAE", "BCE"), "Common losses"),
 )
 STYLE: dict[Any, Any] = {
@@ -41,9 +42,10 @@ def draw(kind: str, panels: Sequence[Panel]) -> bytes:
     except ImportError as error:
         raise ImportError("Figures need matplotlib: pip install 'evalign[experiments]'.") from error
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
-        canvas = Canvas(figsize=SIZES[kind], layout="constrained")
+        canvas = Canvas(figsize=SIZES[kind], layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.05))
         KINDS[kind](canvas, panels)
         stream = io.BytesIO()
         canvas.savefig(stream, format="png", dpi=160, metadata={"Software": None})
@@ -84,9 +86,10 @@ def _convergence(canvas: Canvas, panels: Sequence[Panel]) -> None:
                     axes.plot(line.x, line.y, color=PALE, linewidth=0.9)
             _tidy(axes, panel.title if axes in grid[0] else "", panel.x_label if axes in grid[-1] else "")
             axes.set_xlim(1)
-        row[-1].legend(
-            title=heading, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, alignment="left"
-        )
+        if row[-1].get_legend_handles_labels()[0]:
+            row[-1].legend(
+                title=heading, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, alignment="left"
+            )
 
 
 def _scatter(canvas: Canvas, panels: Sequence[Panel]) -> None:
@@ -130,4 +133,4 @@ def _tidy(axes: Axes, title: str, x_label: str) -> None:
 KINDS: dict[str, Callable[[Canvas, Sequence[Panel]], None]] = {
     "shapes": _shapes, "convergence": _convergence, "scatter": _scatter,
 }  # fmt: skip
-SIZES = {"shapes": (9.6, 3.3), "convergence": (10.5, 7.2), "scatter": (8.4, 6.6)}
+SIZES = {"shapes": (9.6, 3.3), "convergence": (10.5, 9.0), "scatter": (8.4, 6.6)}

@@ -99,26 +99,23 @@ def _listed(values: dict[str, int], family: str) -> str:
 def scatter_claims(results: Results, family: str, linear: bool) -> list[Claim]:
     """Whether loss and score lie on a line, as the paper says of its loss and not of the other."""
     cells = {name: cell for name, _, cell in cells_of(results)}
-    found = {beta: coefficients(cells[f"{family} F{beta:g}"], beta) for beta in BETAS}
-    first = [values[0] for values in found.values()]
-    beyond = sum(value <= LINEAR for value in first)
-    said = f"The coefficients are {', '.join(f'{value:.2f}' for value in first)} for beta = 0.5, 1, 2, 3"
-    every = [value for values in found.values() for value in values]
-    rest = f"; of all {len(every)} runs {sum(value <= LINEAR for value in every)} are at {LINEAR} or below."
+
+    def found(kind: str) -> dict[float, list[float]]:
+        return {beta: coefficients(cells[f"{kind} F{beta:g}"], beta) for beta in BETAS}
+
+    own = found(family)
+    beyond = sum(values[0] <= LINEAR for values in own.values())
+    every = [value for values in own.values() for value in values]
+    said = f"The coefficients are {_first(own)} for beta = 0.5, 1, 2, 3; of all {len(every)} runs "
+    said += f"{sum(value <= LINEAR for value in every)} are at {LINEAR} or below."
     if linear:
-        return [
-            Claim(
-                f"Loss and score are linearly related for every beta (taken as a coefficient of {LINEAR} or "
-                "below).",
-                said + rest,
-                beyond == len(BETAS),
-            )
-        ]
-    return [
-        Claim(
-            "Loss and score are not linearly related, except for a few beta (taken as a coefficient above "
-            f"{LINEAR} for at least two of the four).",
-            said + rest,
-            beyond <= 2,
-        )
-    ]
+        told = f"Loss and score are linearly related for every beta (taken as a coefficient up to {LINEAR})."
+        return [Claim(told, said, beyond == len(BETAS))]
+    said += f" With class weights the coefficients are {_first(found(f'weighted {family}'))}."
+    told = "Loss and score are not linearly related, except for a few beta (taken as a coefficient above "
+    return [Claim(f"{told}{LINEAR} for at least two of the four).", said, beyond <= 2)]
+
+
+def _first(found: dict[float, list[float]]) -> str:
+    """The coefficients of the first repetition."""
+    return ", ".join(f"{values[0]:.2f}" for values in found.values())

@@ -21,6 +21,9 @@ RATE = 0.1
 #: Epochs at the end of a curve that speak for it.
 LAST = 10
 
+#: Epochs at its beginning in which batch normalisation still settles, where an epoch has few steps.
+FIRST = 5
+
 
 class _Half(nn.Module):
     """Half a loss: the paper draws MAE, 2 q, as q."""
@@ -143,19 +146,25 @@ def scatter(results: Results, family: str) -> tuple[Panel, ...]:
             for number, one in enumerate(cell.curves, 1)
         )
         panels.append(
-            Panel(f"({letter}) beta = {beta:g}", "loss on the training part", f"F{beta:g} on the same", lines)
+            Panel(
+                f"({letter}) beta = {beta:g}",
+                "loss on the training part",
+                f"F{beta:g} on the training part",
+                lines,
+            )
         )
     return tuple(panels)
 
 
-def coefficients(cell: Cell, beta: float, log: bool = False) -> list[float]:
+def coefficients(cell: Cell, beta: float, log: bool = False, after: int = 0) -> list[float]:
     """The correlation of loss and F-beta on the training part, one for each repetition.
 
-    With `log` it is that of the logarithm of the score, over the epochs in which it is above 0.
+    With `log` it is that of the logarithm of the score, over the epochs in which it is above 0; with
+    `after` so many epochs are left out at the beginning.
     """
     found = []
     for one in cell.curves:
-        pairs = list(zip(one["train loss"], one[f"train F{beta:g}"], strict=True))
+        pairs = list(zip(one["train loss"], one[f"train F{beta:g}"], strict=True))[after:]
         if log:
             pairs = [(loss, math.log(score)) for loss, score in pairs if score > 0]
         found.append(correlation(*zip(*pairs, strict=True)) if pairs else math.nan)
@@ -164,23 +173,25 @@ def coefficients(cell: Cell, beta: float, log: bool = False) -> list[float]:
 
 def scatter_numbers(results: Results, family: str) -> list[str]:
     """The coefficients of every loss with the score of every beta; the paper's pairs are bold."""
-    heads = [*(f"F{beta:g} score" for beta in BETAS), "log of the bold score"]
+    heads = [*(f"F{beta:g} score" for beta in BETAS), "bold, log of the score", f"bold, after epoch {FIRST}"]
     table = [f"| Loss | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
-    for name, _, cell in cells_of(results):
-        if not name.startswith(family) and name not in ("MAE", "BCE"):
+    for name, extra, cell in cells_of(results):
+        own = next((beta for beta in BETAS if name.removeprefix("weighted ") == f"{family} F{beta:g}"), None)
+        if own is None and name not in ("MAE", "BCE"):
             continue
-        found = []
-        for beta in BETAS:
-            text = _several(coefficients(cell, beta))
-            found.append(f"**{text}**" if name == f"{family} F{beta:g}" else text)
-        own = next((beta for beta in BETAS if name == f"{family} F{beta:g}"), None)
-        found.append("" if own is None else _several(coefficients(cell, own, log=True)))
-        extra = "" if name.startswith(family) else " (extra)"
-        table.append(f"| {name}{extra} | {' | '.join(found)} |")
+        found = [_several(coefficients(cell, beta)) for beta in BETAS]
+        if own is None:
+            table.append(f"| {name} (extra) | {' | '.join(found)} |  |  |")
+            continue
+        found[BETAS.index(own)] = f"**{found[BETAS.index(own)]}**"
+        found.append(_several(coefficients(cell, own, log=True)))
+        found.append(_several(coefficients(cell, own, after=FIRST)))
+        table.append(f"| {name}{' (extra)' if extra else ''} | {' | '.join(found)} |")
     said = (
         "Correlation of loss and score over the epochs: the first repetition, and in brackets the lowest and "
-        "the highest of all repetitions. In the last column the score's logarithm stands for the score: "
-        "the surrogate is made to match the gradient of the logarithm of F-beta (eq. 11, 12 and 22)."
+        "the highest of all repetitions. The surrogate is made to match the gradient of the logarithm of "
+        "F-beta (eq. 11, 12 and 22), hence the logarithm. Where an epoch has few steps the first ones stand "
+        "apart: the running means of batch normalisation are not there yet."
     )
     return [*table, "", said]
 

@@ -51,13 +51,14 @@ def loss_of(row: Row, parts: Parts) -> nn.Module:
         return InBlocks(AdversarialLoss(settings["metric"]), ADVERSARIAL_BATCH)
     if row.method == "surrogate":
         return SurrogateFBetaLoss(settings["beta"], float(parts.train.y.double().mean()))
-    if row.method == "soft fbeta":
-        return SoftFBetaLoss(settings["beta"])
+    if row.method in ("soft fbeta", "balanced soft fbeta"):
+        weights = class_balanced_weights(parts.train.y, 2) if row.method.startswith("balanced") else None
+        return SoftFBetaLoss(settings["beta"], class_weight=weights)
     if row.method in ("balanced mae", "balanced ce"):
         return Balanced(MAELoss() if row.method == "balanced mae" else FocalLoss(0), parts.train.y)
     known = (
         "metric", "ce", "dice", "wmw", "adversarial",
-        "surrogate", "soft fbeta", "balanced mae", "balanced ce",
+        "surrogate", "soft fbeta", "balanced soft fbeta", "balanced mae", "balanced ce",
     )  # fmt: skip
     raise expected("method", "to be a known loss", shown(row.method), near(row.method, known))
 
