@@ -84,7 +84,7 @@ def _put(folder: Path, name: str, suffix: str, content: bytes) -> str:
     except (FileExistsError, NotADirectoryError):
         raise expected("folder", "to be a folder", f"the file {folder}") from None
     file = f"{name}-{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
-    _write(folder / file, content)
+    write_file(folder / file, content)
     return file
 
 
@@ -99,7 +99,7 @@ def _get(folder: Path, name: str, suffix: str, file: Any, digest: Any) -> bytes:
 
 def _finish(folder: Path, name: str, facts: dict[str, Any], parts: set[str]) -> None:
     """Put the facts in place and remove the parts of an older bundle."""
-    _write(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
+    write_file(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
     for other in folder.iterdir():
         if other.name not in parts and _is_part(other.name, name):
             other.unlink()
@@ -109,7 +109,8 @@ def _is_part(file: str, name: str) -> bool:
     return re.fullmatch(rf"{name}-[0-9a-f]{{16}}\.(safetensors|skops|txt)", file) is not None
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as file:

@@ -11,7 +11,7 @@ from typing import Any
 
 from evalign import estimators
 from evalign._errors import expected
-from evalign._files import _write as write_whole
+from evalign._files import write_file
 from evalign.cli._console import Console, number, running, usage
 from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
 from evalign.cli._folder import check_folder
@@ -51,7 +51,7 @@ def run(
         }
         report = out / "report.html"
         write(facts, report)
-        write_whole(out / "comparison.json", found.to_json().encode())
+        write_file(out / "comparison.json", found.to_json().encode())
     console.result({**summary(found), "report": str(report), "warnings": list(task.warnings)})
     console.say(f"Report: {report}")
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from evalign._files import _write
+from evalign._files import write_file
 from evalign.experiments._draw import draw
 from evalign.experiments._figure import Figure, Panel
 from evalign.experiments._report import circumstances, unfinished
@@ -25,7 +25,7 @@ def write(figure: Figure, results: Results, folder: Path) -> tuple[Path, ...]:
     }
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in contents.items():
-        _write(folder / file, content)
+        write_file(folder / file, content)
     return tuple(folder / file for file in contents)
 
 

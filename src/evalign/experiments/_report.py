@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import evalign
-from evalign._files import _write
+from evalign._files import write_file
 from evalign.experiments._results import Results
 from evalign.experiments._table import Column, Data, Number, Row, choices
 
@@ -27,8 +27,8 @@ def write(results: Results, folder: Path) -> tuple[Path, Path]:
     name = f"{results.plan.table.name}-{results.plan.scale}"
     folder.mkdir(parents=True, exist_ok=True)
     markdown, table = folder / f"{name}.md", folder / f"{name}.csv"
-    _write(table, to_csv(results).encode())
-    _write(markdown, to_markdown(results).encode())
+    write_file(table, to_csv(results).encode())
+    write_file(markdown, to_markdown(results).encode())
     return markdown, table
 
 

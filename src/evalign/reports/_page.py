@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalign._errors import expected, shown
-from evalign._files import _write
+from evalign._files import write_file
 from evalign.reports import _decisions, _plots, _sections
 from evalign.reports._held import plain
 from evalign.reports._html import Html, join, tag
@@ -73,7 +73,7 @@ def write(facts: dict[str, Any], path: str | PathLike[str]) -> None:
     file = Path(path)
     if not file.parent.is_dir():
         raise expected("path", "in a folder that is there", shown(str(path)))
-    _write(file, page(facts).encode(errors="replace"))
+    write_file(file, page(facts).encode(errors="replace"))
 
 
 def facts_of(page: str | PathLike[str]) -> dict[str, Any]:
