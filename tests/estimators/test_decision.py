@@ -32,7 +32,7 @@ WHY = "It wants the class with the largest probability, and the rule for F1 deci
 
 
 @parametrize_with_checks(
-    [MetricDecision(LogisticRegression()), MetricDecision(LinearSVC(), cv=3)],
+    [MetricDecision(LogisticRegression(), cv=2), MetricDecision(LinearSVC(), cv=2)],
     expected_failed_checks=lambda _: {"check_classifiers_train": WHY},
     xfail_strict=True,
 )
