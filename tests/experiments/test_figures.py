@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from evalign.experiments import FIGURES, TABLES
 from evalign.experiments import _lee_claims as claims
@@ -19,6 +20,7 @@ from evalign.experiments._lee import COLUMNS, FASHION, PLANES
 from evalign.experiments._plan import Plan
 from evalign.experiments._results import Cell, Results
 from evalign.experiments._table import Data
+from evalign.losses import SurrogateFBetaLoss
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NOTHING = Results(Plan(FIGURES["lee-figure1"].study, "small", 0, ()), {}, {})
@@ -69,6 +71,22 @@ def test_figure_1_is_what_the_paper_prints():
             k = beta**2 * odds
             np.testing.assert_allclose(panel[f"surrogate F{beta:g}"].y, np.log(k + q) - np.log(k), atol=1e-9)
     assert all(claim.holds for claim in claims.shapes_claims(NOTHING))
+
+
+@pytest.mark.parametrize("beta", panels.BETAS)
+def test_where_the_surrogate_decides(beta):
+    """For rows that are positive by a chance e it is least at f = e beta^2 P / (P - e).
+
+    That is 0.5 where e = P / (1 + 2 beta^2 P).
+    """
+    rate = panels.RATE
+    edge = rate / (1 + 2 * beta**2 * rate)
+    f = torch.linspace(0.001, 0.999, 999, dtype=torch.float64)
+    loss = SurrogateFBetaLoss(beta, rate)
+    both = [torch.stack([loss(p.logit().view(1), torch.tensor([float(y)])) for p in f]) for y in (0, 1)]
+    for chance, side in ((edge * 0.9, -1), (edge, 0), (edge * 1.1, 1)):
+        best = float(f[((1 - chance) * both[0] + chance * both[1]).argmin()])
+        assert np.sign(round(best - 0.5, 2)) == side
 
 
 def test_correlation_is_pearsons():
