@@ -13,7 +13,7 @@ import pytest
 from optuna.trial import TrialState
 from toys import BROKEN, TOY
 
-from evalign.experiments import Data, Row, Scale
+from evalign.experiments import Column, Data, Row, Scale
 from evalign.experiments import _engine as engine
 from evalign.experiments import _queue as queues
 from evalign.experiments._data import MissingDataError
@@ -248,3 +248,79 @@ def test_an_estimator_and_a_rule_are_rows_too(run):
     made = run(replace(TOY, name="rows", rows=rows, small=Scale(1, settings), published={}, bold=None))
     assert made.results.complete
     assert all(len(cell.scores) == 1 and not cell.errors for cell in made.results.cells.values())
+
+
+LENDER = replace(TOY, name="lender", rows=TOY.rows[1:2], columns=(*TOY.columns, Column("Acc", "accuracy")))
+BORROWER = replace(
+    TOY, name="borrower", rows=(Row("Other name", "dice"), Row("Focal", "balanced ce")),
+    columns=(Column("M", "mcc"), Column("Mean F1", "f1", "thresholds")),
+)  # fmt: skip
+
+
+@pytest.fixture
+def lent(run, monkeypatch):
+    """A storage in which the table `lender` is done, and the points that are run from then on."""
+    from evalign.experiments import _borrow
+
+    monkeypatch.setitem(_borrow.TABLES, "lender", LENDER)
+    made, ran = run(LENDER), []
+    real = engine.run
+    monkeypatch.setattr(
+        engine, "run", lambda table, point, seed: ran.append(point.row) or real(table, point, seed)
+    )
+    return made, ran
+
+
+def test_what_another_table_has_done_is_not_done_again(lent, run, trials):
+    lender, ran = lent
+    made = run(BORROWER)
+    assert made.results.complete
+    assert set(ran) == {"Focal"}
+    theirs = lender.results.cells["mammography", "Dice"].scores
+    own = made.results.cells["mammography", "Other name"].scores
+    assert own == [{"M": one["MCC"], "Mean F1": one["F1"]} for one in theirs]
+    borrowed = [trial for trial in trials("borrower small seed 0") if "borrowed" in trial.user_attrs]
+    assert {trial.user_attrs["borrowed"] for trial in borrowed} == {"lender"}
+    assert len(borrowed) == 4
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"columns": (Column("R", "recall"),)},  # not judged there
+        {"columns": (Column("Seconds", "", "time"),)},
+        {"metric": "mcc"},
+        {"small": Scale(2, {**TOY.small.settings, "max_epochs": 1})},
+        {"rows": (Row("Dice", "dice", rule=True),)},
+    ],
+)
+def test_other_work_is_not_borrowed(lent, run, changed):
+    made = run(replace(BORROWER, **{"rows": BORROWER.rows[:1], **changed}))
+    assert made.results.complete
+    assert len(lent[1]) == 4
+
+
+def test_work_on_other_data_or_of_another_configuration_is_not_borrowed(lent, run, monkeypatch):
+    from evalign.experiments import _borrow
+
+    monkeypatch.setitem(_borrow.TABLES, "lender", replace(LENDER, metric="mcc"))
+    run(replace(BORROWER, rows=BORROWER.rows[:1]))
+    assert len(lent[1]) == 4
+
+
+def test_rows_that_differ_in_their_rule_alone_share_their_networks(run, monkeypatch):
+    from evalign.experiments import _training
+
+    _training._entropies.cache_clear()
+    calls = []
+    real = _training._all
+    monkeypatch.setattr(_training, "_all", lambda row, *rest: calls.append(row.name) or real(row, *rest))
+    rows = (
+        Row("BCE", "ce"),
+        Row("rule", "ce", rule=True),
+        Row("F2", "ce", {"metric": "fbeta(2)"}, rule=True),
+    )
+    made = run(replace(TOY, rows=rows, small=Scale(2, {**TOY.small.settings, "lr": 0.01})))
+    assert len(calls) == 1
+    found = [made.results.cells["mammography", row.name].number("MCC").mean for row in rows]
+    assert found[0] != found[1]

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from evalign.experiments._borrow import borrow
 from evalign.experiments._data import MissingDataError
 from evalign.experiments._plan import Plan
 from evalign.experiments._queue import Queue
@@ -105,8 +106,13 @@ def _one(queue: Queue, interrupts: Interrupts) -> bool:
         return False
     trial, point = taken
     try:
-        with queue.beating(trial), interrupts.allowed():
-            outcome = run(queue.plan.table, point, queue.plan.seed)
+        known = borrow(queue.storage, queue.plan, point)
+        if known is not None:
+            lender, outcome = known
+            trial.set_user_attr("borrowed", lender)
+        else:
+            with queue.beating(trial), interrupts.allowed():
+                outcome = run(queue.plan.table, point, queue.plan.seed)
     except (KeyboardInterrupt, MissingDataError):
         queue.put_back(trial)
         raise

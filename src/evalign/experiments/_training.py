@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -37,7 +38,25 @@ class Trained:
 def train(
     row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seeds: Sequence[int]
 ) -> list[Trained]:
-    """Train a network for every seed."""
+    """Train a network for every seed.
+
+    Rows that differ in their rule alone share the networks on cross-entropy, if trained in a row.
+    """
+    if row.method == "ce" and set(row.settings) <= {"metric", "betas"}:
+        return _entropies(network, parts, tuple(sorted(setting.items())), tuple(seeds))
+    return _all(row, network, parts, setting, metric, seeds)
+
+
+@lru_cache(maxsize=4)
+def _entropies(
+    network: str, parts: Parts, setting: tuple[tuple[str, Any], ...], seeds: tuple[int, ...]
+) -> list[Trained]:
+    return _all(Row("CE", "ce"), network, parts, dict(setting), metrics.accuracy(), seeds)
+
+
+def _all(
+    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seeds: Sequence[int]
+) -> list[Trained]:
     if stackable(row, network) and len(seeds) > 1:
         return _together(row, parts, setting, seeds)
     return [_alone(row, network, parts, setting, metric, seed) for seed in seeds]
