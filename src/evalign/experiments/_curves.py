@@ -38,7 +38,6 @@ def follow(
     """Train a network for all its epochs and judge it after each one."""
     torch.manual_seed(seed)
     model = Photos(network_of(network, parts, setting), setting.get("shrink", 1))
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a quarter faster
     loss = loss_of(row, parts)
     curves: dict[str, list[float]] = {column.name: [] for column in columns}
 
@@ -101,7 +100,7 @@ class Photos(nn.Module):
         """Logits (n, d)."""
         seen = _shifted(photos) if self.training else _middle(photos)
         seen = F.avg_pool2d(seen, self.shrink) if self.shrink > 1 else seen
-        logits: Tensor = self.network(seen.contiguous(memory_format=torch.channels_last))
+        logits: Tensor = self.network(seen)
         return logits
 
 
