@@ -37,9 +37,12 @@ def test_each_pair_of_people_once():
 
 
 def test_blocks_change_no_result():
-    x = torch.randn(600, 4)
-    network = nn.Linear(4, 2)
-    torch.testing.assert_close(FewAtATime(network).eval()(x), network(x))
+    images = torch.randn(600, 3, 8, 8)
+    judge = nn.Sequential(nn.Conv2d(3, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    expected = judge(images)
+    torch.testing.assert_close(FewAtATime(judge).eval()(images), expected)
+    torch.testing.assert_close(FewAtATime(judge).train()(images), expected)
+    x, network = torch.randn(600, 4), nn.Linear(4, 2)
     y = torch.randint(0, 2, (600,))
     loss = nn.CrossEntropyLoss()
     torch.testing.assert_close(InBlocks(loss, 25)(network(x), y), loss(network(x), y))
