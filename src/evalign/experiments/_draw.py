@@ -48,8 +48,17 @@ def draw(kind: str, panels: Sequence[Panel]) -> bytes:
         canvas = Canvas(figsize=SIZES[kind], layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.05))
         KINDS[kind](canvas, panels)
         stream = io.BytesIO()
-        canvas.savefig(stream, format="png", dpi=160, metadata={"Software": None})
-    return stream.getvalue()
+        canvas.savefig(stream, format="png", dpi=160)
+    return _few_colours(stream)
+
+
+def _few_colours(png: io.BytesIO) -> bytes:
+    """The same picture with 256 colours: a third of the bytes."""
+    from PIL import Image  # matplotlib needs it too
+
+    small = io.BytesIO()
+    Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+    return small.getvalue()
 
 
 def _shapes(canvas: Canvas, panels: Sequence[Panel]) -> None:
