@@ -1,4 +1,4 @@
-"""Two workers on one storage, SQLite and PostgreSQL (skipped where no server can be started)."""
+"""Two workers on one PostgreSQL (skipped where none can be started); on SQLite: test_studies.py."""
 
 import os
 import pwd
@@ -63,9 +63,8 @@ def postgresql():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize("kind", ["storage", "postgresql"])
-def test_two_workers_share_one_study_and_run_each_cell_once(kind, request, trials, tmp_path):
-    url = request.getfixturevalue(kind)
+def test_two_workers_share_one_study_and_run_each_cell_once(postgresql, trials, tmp_path):
+    url = postgresql
     environment = {**os.environ, "PYTHONPATH": str(Path(evalign.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     script = Path(__file__).with_name("toys.py")
     command = [sys.executable, script, url, tmp_path / "out", "0.5"]
