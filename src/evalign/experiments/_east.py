@@ -64,8 +64,8 @@ PROTOCOL_NOTES = (
     "nothing, or at T = 0.02 (the paper leaves both open).",
 )
 ACCURACY_NOTE = (
-    "At scale small one setting is tried; with it Acc* ends by calling every row of two classes negative. With "
-    "a learning rate of 0.0001 and batches of 128, both in the paper's grid, it had an F1 of 0.72 on "
+    "At scale small one setting is tried; with it Acc* ends by calling every row of two classes negative. "
+    "With a learning rate of 0.0001 and batches of 128, both in the paper's grid, it had an F1 of 0.72 on "
     "CocktailParty and 0.60 on Adult (one trial each), but 0 on Mammography and Kaggle with these too: where "
     "positives are rare, the constant guess is hard to leave."
 )
