@@ -41,22 +41,24 @@ def comparison(higher_is_better=True, constraints=(), **values):
 
 
 def test_the_simplest_within_one_standard_error_of_the_best_is_taken():
-    # To the best, `near` has the gaps 0.00 and 0.04: mean 0.02, standard error 0.02, so it is just as good;
-    # `far` has 0.02 and 0.03: mean 0.025, standard error 0.005.
-    far, near, best = (0.68, 0.71), (0.70, 0.70), (0.70, 0.74)
-    found = comparison(far=far, near=near, best=best)
+    # To the best, `near` has the gaps 0.00 and 0.01: mean 0.005, standard error 0.005, so it is just as good;
+    # `far` has 0.004 and 0.006: mean 0.005, standard error 0.001; `dear` has 0.00 and 0.04, within its
+    # standard error of 0.02, but that is more than 1 % of the best.
+    far, near, dear, best = (0.696, 0.734), (0.70, 0.73), (0.70, 0.70), (0.70, 0.74)
+    found = comparison(far=far, near=near, dear=dear, best=best)
     assert found.best == "best"
-    assert simplest_near_best(found, ["far", "near", "best"]) == "near"
+    assert simplest_near_best(found, ["far", "dear", "near", "best"]) == "near"
     assert simplest_near_best(found, ["best", "near", "far"]) == "best"
     assert simplest_near_best(comparison(far=far, best=best), ["far", "best"]) == "best"
+    assert simplest_near_best(comparison(dear=dear, best=best), ["dear", "best"]) == "best"
 
 
 def test_the_rule_holds_for_lower_metrics_failures_and_constraints():
-    lower = comparison(False, high=(0.70, 0.74), near=(0.60, 0.66), low=(0.60, 0.62))
+    lower = comparison(False, high=(0.70, 0.74), near=(0.60, 0.61), low=(0.60, 0.60))
     assert simplest_near_best(lower, ["high", "near", "low"]) == "near"
-    failed = comparison(bad=(), near=(0.70, 0.70), best=(0.70, 0.74))
+    values = {"near": (0.70, 0.73), "best": (0.70, 0.74)}
+    failed = comparison(bad=(), **values)
     assert simplest_near_best(failed, ["bad", "near", "best"]) == "near"
-    values = {"near": (0.70, 0.70), "best": (0.70, 0.74)}
     breaks = comparison(constraints=("c",), slacks={"near": -0.1, "best": 0.1}, **values)
     assert simplest_near_best(breaks, ["near", "best"]) == "best"
     none = comparison(constraints=("c",), slacks={"near": -0.2, "best": -0.1}, **values)

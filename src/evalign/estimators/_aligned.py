@@ -23,6 +23,10 @@ from evalign.estimators._trials import Problem
 from evalign.metrics import Confusion, Constraint, Metric
 
 
+#: What a simpler method may cost at most, as a share of the best one's value.
+PRICE = 0.01
+
+
 def _chosen_has(name: str) -> Callable[[Any], bool]:
     def check(model: Any) -> bool:
         # Before `fit` nobody knows; the method itself says then that it is not fitted.
@@ -35,7 +39,7 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The method that cross-validation finds best for the metric, fitted on all rows.
 
     Of the methods that are no worse than the best by more than one standard error of the paired
-    difference, it takes the simplest, and fits it on all rows.
+    difference, nor by more than 1 % of its value, it takes the simplest, and fits it on all rows.
 
     Args:
         metric: Anything `evalign.metrics.get` understands.
@@ -159,10 +163,11 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def simplest_near_best(comparison: Comparison, order: Iterable[str]) -> str:
-    """The first method in order whose mean is within one standard error of the best.
+    """The first method in order whose mean is within one standard error of the best, and within 1 % of it.
 
-    The standard error is that of the paired difference to the best. Where the best keeps the
-    constraints, so must the method; where it does not, none is taken in its place.
+    The standard error is that of the paired difference to the best; over few folds it is so wide that it
+    would give away too much alone. Where the best keeps the constraints, so must the method; where it
+    does not, none is taken in its place.
     """
     best = comparison.row(comparison.best)
     if best.slack is not None and best.slack < 0:
@@ -171,6 +176,7 @@ def simplest_near_best(comparison: Comparison, order: Iterable[str]) -> str:
     for row in map(comparison.row, order):
         if row.error is None and (row.slack is None or row.slack >= 0):
             gaps = sign * (np.array(best.values) - np.array(row.values))
-            if gaps.mean() <= gaps.std(ddof=1) / math.sqrt(len(gaps)):
+            error = gaps.std(ddof=1) / math.sqrt(len(gaps))
+            if gaps.mean() <= min(error, PRICE * abs(best.mean)):
                 return row.method
     return best.method
