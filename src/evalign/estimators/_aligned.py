@@ -22,7 +22,6 @@ from evalign.estimators._methods import METHODS, Methods, makers
 from evalign.estimators._trials import Problem
 from evalign.metrics import Confusion, Constraint, Metric
 
-
 #: What a simpler method may cost at most, as a share of the best one's value.
 PRICE = 0.01
 
@@ -177,6 +176,6 @@ def simplest_near_best(comparison: Comparison, order: Iterable[str]) -> str:
         if row.error is None and (row.slack is None or row.slack >= 0):
             gaps = sign * (np.array(best.values) - np.array(row.values))
             error = gaps.std(ddof=1) / math.sqrt(len(gaps))
-            if gaps.mean() <= min(error, PRICE * abs(best.mean)):
+            if gaps.mean() <= min(error, PRICE * abs(np.mean(best.values))):
                 return row.method
     return best.method
