@@ -21,6 +21,7 @@ from evalign.experiments._plan import Plan
 from evalign.experiments._results import Cell, Results
 from evalign.experiments._table import Data
 from evalign.losses import SurrogateFBetaLoss
+from evalign.metrics import fbeta
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NOTHING = Results(Plan(FIGURES["lee-figure1"].study, "small", 0, ()), {}, {})
@@ -108,14 +109,14 @@ def test_scatter_has_the_loss_and_the_score_of_the_same_beta(results):
 
 
 def test_the_claim_of_a_line_holds_only_beyond_0_9(results):
-    (claim,) = claims.scatter_claims(results, "surrogate", linear=True)
+    claim, _ = claims.scatter_claims(results, "surrogate", linear=True)
     assert claim.holds
-    assert "-1.00, -1.00, -1.00, -1.00 for beta = 0.5, 1, 2, 3; of all 8 runs 8 are" in claim.here
+    assert "-1.00 for beta = 0.5, 1, 2, 3; of all 8 runs, at -0.9 or below: 8." in claim.here
     noise = np.random.default_rng(0).normal(0, 0.3, 20)
     worse = changed(results, surrogate_F2__train_loss=lambda y: y + noise)
-    (claim,) = claims.scatter_claims(worse, "surrogate", linear=True)
+    claim, _ = claims.scatter_claims(worse, "surrogate", linear=True)
     assert not claim.holds
-    assert "of all 8 runs 6 are at -0.9 or below" in claim.here
+    assert "of all 8 runs, at -0.9 or below: 6." in claim.here
     # Of the other loss the paper says the contrary: a parabola is no line.
     printed, weighted = claims.scatter_claims(results, "soft", linear=False)
     assert (printed.holds, weighted.holds) == (True, True)
@@ -128,7 +129,7 @@ def test_coefficients_of_all_repetitions_and_betas(results):
     table = panels.scatter_numbers(changed(results, MAE__train_F1=np.ones_like), "surrogate")
     heads = [word.strip() for word in table[0].split("|")[1:-1]]
     assert heads[1:5] == ["F0.5 score", "F1 score", "F2 score", "F3 score"]
-    assert heads[5:] == ["bold, log of the score", "bold, after epoch 5"]
+    assert heads[5:] == ["bold, log of the score", "bold, after epoch 5", "bold, balanced classes"]
     assert table[3].startswith("| surrogate F1 | -1.00 (-1.00 to -1.00) | **-1.00 (-1.00 to -1.00)** |")
     assert [line.split("|")[1].strip() for line in table[2:8]] == [
         "surrogate F0.5", "surrogate F1", "surrogate F2", "surrogate F3", "MAE (extra)", "BCE (extra)",
@@ -146,6 +147,28 @@ def test_coefficients_of_logarithms_and_of_late_epochs():
     assert late == pytest.approx(np.corrcoef(made.curves[0]["train loss"][1:], score[1:])[0, 1], abs=1e-12)
     never = Cell([{}], curves=[{"train loss": [1.0, 2.0], "train F2": [0.0, 0.0]}])
     assert math.isnan(panels.coefficients(never, 2.0, log=True)[0])
+
+
+def test_coefficients_with_the_score_of_balanced_classes(results):
+    # 10 positives and 90 negatives, of which 8 and 9 are taken, are 90 and 90, of which 72 and 9 are.
+    matrix = torch.tensor([[81.0, 9.0], [18.0, 72.0]])
+    score = panels.balanced_fbeta(8 / 17, 0.8, 2.0)
+    assert score == pytest.approx(float(fbeta(2)(matrix)), abs=1e-6)
+    recalls = [0.2, 0.0, 0.8, 0.5]
+    precisions = [0.3, 0.0, 0.4, 0.6]
+    scores = [panels.balanced_fbeta(p, r, 1.0) for p, r in zip(precisions, recalls, strict=True)]
+    assert scores[1] == 0
+    curves = {"train F1": recalls, "train precision": precisions, "train recall": recalls}
+    made = Cell([{}], curves=[{**curves, "train loss": [-one for one in scores]}])
+    assert panels.coefficients(made, 1.0, balanced=True) == [pytest.approx(-1, abs=1e-12)]
+    assert panels.coefficients(made, 1.0)[0] > -0.999
+    _, weighed = claims.scatter_claims(results, "surrogate", linear=True)
+    cells = {name: cell for name, _, cell in panels.cells_of(results)}
+    first = [
+        panels.coefficients(cells[f"surrogate F{beta:g}"], beta, balanced=True)[0] for beta in panels.BETAS
+    ]
+    assert f"are {', '.join(f'{value:.2f}' for value in first)} for" in weighed.here
+    assert weighed.holds == (max(first) <= -0.9)
 
 
 def test_convergence_draws_the_median_of_the_repetitions(results):

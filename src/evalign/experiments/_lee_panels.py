@@ -156,24 +156,50 @@ def scatter(results: Results, family: str) -> tuple[Panel, ...]:
     return tuple(panels)
 
 
-def coefficients(cell: Cell, beta: float, log: bool = False, after: int = 0) -> list[float]:
+def coefficients(
+    cell: Cell, beta: float, log: bool = False, after: int = 0, balanced: bool = False
+) -> list[float]:
     """The correlation of loss and F-beta on the training part, one for each repetition.
 
     With `log` it is that of the logarithm of the score, over the epochs in which it is above 0; with
-    `after` so many epochs are left out at the beginning.
+    `after` so many epochs are left out at the beginning; `balanced` takes the score of balanced classes.
     """
     found = []
     for one in cell.curves:
-        pairs = list(zip(one["train loss"], one[f"train F{beta:g}"], strict=True))[after:]
+        scores = one[f"train F{beta:g}"]
+        if balanced:
+            scores = [
+                balanced_fbeta(*pair, beta)
+                for pair in zip(one["train precision"], one["train recall"], strict=True)
+            ]
+        pairs = list(zip(one["train loss"], scores, strict=True))[after:]
         if log:
             pairs = [(loss, math.log(score)) for loss, score in pairs if score > 0]
         found.append(correlation(*zip(*pairs, strict=True)) if pairs else math.nan)
     return found
 
 
+def balanced_fbeta(precision: float, recall: float, beta: float, rate: float = RATE) -> float:
+    """F-beta if positives were as many as negatives, of a share `rate` of positives; 0 without a hit.
+
+    F-beta = (1 + beta^2) r / (r + f + beta^2), with the share of negatives taken
+    f = r rate (1 - p) / ((1 - rate) p).
+
+    >>> balanced_fbeta(0.5, 0.8, 1.0, rate=0.5) - 2 * 0.5 * 0.8 / 1.3 < 1e-12
+    True
+    >>> round(balanced_fbeta(0.5, 0.9, 1.0), 3)
+    0.9
+    """
+    if recall <= 0:
+        return 0.0
+    taken = recall * rate * (1 - precision) / ((1 - rate) * precision)
+    return (1 + beta**2) * recall / (recall + taken + beta**2)
+
+
 def scatter_numbers(results: Results, family: str) -> list[str]:
     """The coefficients of every loss with the score of every beta; the paper's pairs are bold."""
-    heads = [*(f"F{beta:g} score" for beta in BETAS), "bold, log of the score", f"bold, after epoch {FIRST}"]
+    heads = [f"F{beta:g} score" for beta in BETAS]
+    heads += ["bold, log of the score", f"bold, after epoch {FIRST}", "bold, balanced classes"]
     table = [f"| Loss | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name, extra, cell in cells_of(results):
         own = next((beta for beta in BETAS if name.removeprefix("weighted ") == f"{family} F{beta:g}"), None)
@@ -181,17 +207,19 @@ def scatter_numbers(results: Results, family: str) -> list[str]:
             continue
         found = [_several(coefficients(cell, beta)) for beta in BETAS]
         if own is None:
-            table.append(f"| {name} (extra) | {' | '.join(found)} |  |  |")
+            table.append(f"| {name} (extra) | {' | '.join(found)} |  |  |  |")
             continue
         found[BETAS.index(own)] = f"**{found[BETAS.index(own)]}**"
         found.append(_several(coefficients(cell, own, log=True)))
         found.append(_several(coefficients(cell, own, after=FIRST)))
+        found.append(_several(coefficients(cell, own, balanced=True)))
         table.append(f"| {name}{' (extra)' if extra else ''} | {' | '.join(found)} |")
     said = (
         "Correlation of loss and score over the epochs: the first repetition, and in brackets the lowest and "
         "the highest of all repetitions. The surrogate is made to match the gradient of the logarithm of "
         "F-beta (eq. 11, 12 and 22), hence the logarithm. Where an epoch has few steps the first ones stand "
-        "apart: the running means of batch normalisation are not there yet."
+        "apart: the running means of batch normalisation are not there yet. The last column has the F-beta "
+        "that the same recalls of both classes would have if there were as many positives as negatives."
     )
     return [*table, "", said]
 
