@@ -25,7 +25,7 @@ QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "r
 
 @parametrize_with_checks(
     [
-        MetricBooster(n_estimators=20, metric_rounds=5, patience=5, bags=2, n_jobs=1),
+        MetricBooster(n_estimators=20, metric_rounds=2, patience=2, bags=2, n_jobs=1),
         MetricBooster(n_estimators=20, patience=5, n_jobs=1, strategy="log_loss", rule=False, bags=1),
     ],
     expected_failed_checks=lambda model: FAILURES | RULED if model.rule else FAILURES,

@@ -37,6 +37,8 @@ WHY = "It wants the class with the largest probability, and the rule for F1 deci
     xfail_strict=True,
 )
 def test_check(estimator, check):
+    if isinstance(estimator.estimator, LinearSVC) and "sparse" in str(check):
+        pytest.skip("the first one is checked with all kinds of sparse tables; these take long")
     check(estimator)
 
 
