@@ -300,10 +300,18 @@ def test_other_work_is_not_borrowed(lent, run, changed):
     assert len(lent[1]) == 4
 
 
-def test_work_on_other_data_or_of_another_configuration_is_not_borrowed(lent, run, monkeypatch):
+def test_work_of_another_configuration_is_not_borrowed(lent, run, monkeypatch):
     from evalign.experiments import _borrow
 
     monkeypatch.setitem(_borrow.TABLES, "lender", replace(LENDER, metric="mcc"))
+    run(replace(BORROWER, rows=BORROWER.rows[:1]))
+    assert len(lent[1]) == 4
+
+
+def test_work_on_other_data_is_not_borrowed(lent, run, monkeypatch):
+    from evalign.experiments import _reproduce
+
+    monkeypatch.setattr(_reproduce, "fingerprint", lambda name: "other rows")
     run(replace(BORROWER, rows=BORROWER.rows[:1]))
     assert len(lent[1]) == 4
 

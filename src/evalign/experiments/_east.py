@@ -21,6 +21,17 @@ ALIGNED = Row("aligned", "aligned", extra=True)
 BOOSTER = Row("MetricBooster", "booster", extra=True, data=TABULAR)
 FOREST, CCS = Row("RF", "forest"), Row("CCS", "ccs")
 
+
+def rule_for(name: str, word: str, beta: float) -> Row:
+    """Cross-entropy decided by a rule for the macro F-beta in which one class has a beta of its own."""
+    return Row(name, "ce", {"betas": {word: beta}}, rule=True, extra=True)
+
+
+def aligned_for(name: str, word: str, beta: float) -> Row:
+    """A network aligned with the same F-beta."""
+    return Row(name, "aligned", {"betas": {word: beta}}, extra=True)
+
+
 DOG = (
     Column("Precision (Dog)", "precision", of_class="dog"),
     Column("Recall (Dog)", "recall", of_class="dog"),

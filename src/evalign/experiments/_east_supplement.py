@@ -29,6 +29,8 @@ from evalign.experiments._east import (
     RULE,
     SMALL,
     SMALL_BY_DATA,
+    aligned_for,
+    rule_for,
 )  # fmt: skip
 from evalign.experiments._table import Column, Number, Row, Scale, Table, numbers
 
@@ -43,14 +45,6 @@ CCS_NOTE = (
 
 def _prefers(name: str, word: str, beta: float) -> Row:
     return Row(name, "metric", {"betas": {word: beta}})
-
-
-def _rule(name: str, word: str, beta: float) -> Row:
-    return Row(name, "ce", {"betas": {word: beta}}, rule=True, extra=True)
-
-
-def _aligned(name: str, word: str, beta: float) -> Row:
-    return Row(name, "aligned", {"betas": {word: beta}}, extra=True)
 
 
 TABLE_2 = Table(
@@ -143,8 +137,8 @@ TABLE_4 = Table(
     rows=(
         _prefers("F-beta P* (Dog)", "dog", 0.25), _prefers("F-beta R* (Dog)", "dog", 5.0),
         _prefers("F-beta P* (Frog)", "frog", 0.25), _prefers("F-beta R* (Frog)", "frog", 5.0), CE,
-        _rule("CE + P rule (Dog)", "dog", 0.25), _rule("CE + R rule (Dog)", "dog", 5.0),
-        _aligned("aligned P (Dog)", "dog", 0.25), _aligned("aligned R (Dog)", "dog", 5.0),
+        rule_for("CE + P rule (Dog)", "dog", 0.25), rule_for("CE + R rule (Dog)", "dog", 5.0),
+        aligned_for("aligned P (Dog)", "dog", 0.25), aligned_for("aligned R (Dog)", "dog", 5.0),
     ),
     columns=(*DOG, *FROG, MACRO_F1, EXTRA_MCC, *EXTRA),
     full=FULL_SCALE,
@@ -180,8 +174,8 @@ TABLE_5 = Table(
     data=MULTICLASS,
     rows=(
         _prefers("F-beta P*", "dog", 0.25), _prefers("F-beta R*", "dog", 5.0), Row("CE", "ce", extra=True),
-        _rule("CE + P rule", "dog", 0.25), _rule("CE + R rule", "dog", 5.0),
-        _aligned("aligned P", "dog", 0.25), _aligned("aligned R", "dog", 5.0),
+        rule_for("CE + P rule", "dog", 0.25), rule_for("CE + R rule", "dog", 5.0),
+        aligned_for("aligned P", "dog", 0.25), aligned_for("aligned R", "dog", 5.0),
     ),
     columns=(*DOG, *FROG, EXTRA_MACRO_F1, EXTRA_MCC, *EXTRA),
     full=FULL_SCALE,
@@ -225,7 +219,7 @@ TABLE_6 = Table(
     data=(CIFAR,),
     rows=(
         *(_prefers(f"beta = {beta:g}", "dog", beta) for beta in _BETAS), Row("CE", "ce", extra=True),
-        _rule("CE + rule, beta = 2.5", "dog", 2.5), _aligned("aligned, beta = 2.5", "dog", 2.5),
+        rule_for("CE + rule, beta = 2.5", "dog", 2.5), aligned_for("aligned, beta = 2.5", "dog", 2.5),
     ),
     columns=(
         Column("Precision", "precision", of_class="dog"), Column("Recall", "recall", of_class="dog"),
@@ -249,8 +243,8 @@ TABLE_7 = Table(
     rows=(
         CE,
         _prefers("F-beta=2.5*", "dog", 2.5),
-        _rule("CE + rule, beta = 2.5", "dog", 2.5),
-        _aligned("aligned, beta = 2.5", "dog", 2.5),
+        rule_for("CE + rule, beta = 2.5", "dog", 2.5),
+        aligned_for("aligned, beta = 2.5", "dog", 2.5),
     ),
     columns=(*DOG, MACRO_F1, EXTRA_MCC, *EXTRA),
     full=FULL_SCALE,

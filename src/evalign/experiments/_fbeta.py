@@ -15,6 +15,8 @@ from evalign.experiments._east import (
     PAPER,
     SMALL,
     SMALL_BY_DATA,
+    aligned_for,
+    rule_for,
 )  # fmt: skip
 from evalign.experiments._table import Column, Row, Scale, Table, numbers
 
@@ -30,14 +32,6 @@ def _dog(name: str, beta: float) -> Row:
     return Row(name, "metric", {"betas": {"dog": beta}, "step": "linear"})
 
 
-def _dog_rule(name: str, beta: float) -> Row:
-    return Row(name, "ce", {"betas": {"dog": beta}}, rule=True, extra=True)
-
-
-def _dog_aligned(name: str, beta: float) -> Row:
-    return Row(name, "aligned", {"betas": {"dog": beta}}, extra=True)
-
-
 TABLE_1 = Table(
     name="fbeta-table1",
     title="precision or recall of the Dog class, by its beta",
@@ -45,8 +39,8 @@ TABLE_1 = Table(
     data=MULTICLASS,
     rows=(
         _dog("F-beta P*", 0.25), _dog("F-beta R*", 5.0), Row("CE", "ce"),
-        _dog_rule("CE + P rule", 0.25), _dog_rule("CE + R rule", 5.0),
-        _dog_aligned("aligned P", 0.25), _dog_aligned("aligned R", 5.0),
+        rule_for("CE + P rule", "dog", 0.25), rule_for("CE + R rule", "dog", 5.0),
+        aligned_for("aligned P", "dog", 0.25), aligned_for("aligned R", "dog", 5.0),
     ),
     columns=(*DOG, MACRO_F1, *EXTRA),
     metric="f1",
