@@ -92,7 +92,7 @@ def test_fit_goes_on_after_ctrl_c(forked, run, files, tmp_path, monkeypatch):
         "--methods=lightgbm_rule,lightgbm",
     ]  # fmt: skip
     process = forked(*command)
-    until(process, lambda: any(len(trials(path)) > 1 for path in tmp_path.iterdir()))
+    until(process, lambda: any(len(trials(path)) > 1 for path in tmp_path.glob(".m.*.jsonl")))
     assert stopped(process) == KEPT
     (kept,) = tmp_path.iterdir()
     before, begun, real = trials(kept), [], _comparison.run

@@ -1,4 +1,4 @@
-"""Photos, and networks that are judged after every epoch."""
+"""Photos, and networks that are judged in and after every epoch."""
 
 import numpy as np
 import pytest
@@ -81,13 +81,12 @@ def test_momentum_is_that_of_sgd():
 
 def test_columns_are_scikit_learns():
     truth, logits = torch.randint(0, 2, (200,)), torch.randn(200, 2)
-    part = Rows(None, truth)
     for column in COLUMNS:
         if column.metric.startswith("fbeta"):
-            beta = float(column.name.removeprefix("train F"))
+            beta = float(column.name.split(" F")[1])
             wanted = fbeta_score(truth, logits.argmax(1), beta=beta)
-            assert _value(column, nn.CrossEntropyLoss(), logits, part) == pytest.approx(wanted)
-    own = _value(Column("l", "loss", "train epochs"), nn.CrossEntropyLoss(), logits, part)
+            assert _value(column, nn.CrossEntropyLoss(), logits, truth) == pytest.approx(wanted)
+    own = _value(Column("l", "loss", "train epochs"), nn.CrossEntropyLoss(), logits, truth)
     assert own == pytest.approx(float(nn.functional.cross_entropy(logits, truth)))
 
 
@@ -119,7 +118,7 @@ def test_losses_are_the_papers_formulas(photos, name):
     assert float(loss(logits, targets.long())) == pytest.approx(wanted, rel=1e-5)
 
 
-def test_a_run_is_judged_after_every_epoch(photos):
+def test_a_run_is_judged_in_and_after_every_epoch(photos):
     parts = prepare_photos("made", None, 0)
     row = Row("BCE", "balanced ce")
     found = follow(row, "darknet_tiny", parts, SETTING, COLUMNS, seed=1)
@@ -128,9 +127,43 @@ def test_a_run_is_judged_after_every_epoch(photos):
     assert found.curves["train F1"][-1] > 0.9  # bright or not
     assert found.curves["train loss"][-1] < 0.3 < found.curves["train loss"][0]
     assert found.valid_loss <= 0.5
+    assert found.curves["running F1"] != found.curves["train F1"]  # of the moving network, shifted photos
+    assert found.curves["running loss"][-1] < found.curves["running loss"][0]
     brief = {**SETTING, "max_epochs": 2}
     again = follow(row, "darknet_tiny", parts, brief, COLUMNS, seed=1)
     assert again.curves == {name: values[:2] for name, values in found.curves.items()}
+
+
+@pytest.mark.parametrize("batch_size", [86, 40])
+def test_running_values_are_of_what_the_network_said_in_the_epoch(photos, monkeypatch, batch_size):
+    """All batches of an epoch, each as the network was when it came."""
+    parts, seen = prepare_photos("made", None, 0), []
+
+    class Said(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(2))
+
+        def forward(self, x):
+            logits = torch.stack([x.mean((1, 2, 3)), -x.mean((1, 2, 3))], 1) + self.bias
+            if self.training:
+                seen.append(logits.detach().clone())
+            return logits
+
+    monkeypatch.setattr("evalign.experiments._curves.network_of", lambda *_: Said())
+    orders, real = [], MomentumFit._batches
+    monkeypatch.setattr(MomentumFit, "_batches", lambda self: orders.append([*real(self)]) or iter(orders[-1]))
+    setting = {**SETTING, "batch_size": batch_size, "max_epochs": 2}
+    found = follow(Row("BCE", "balanced ce"), "said", parts, setting, COLUMNS, seed=1)
+    loss = loss_of(Row("BCE", "balanced ce"), parts)
+    steps = len(seen) // 2
+    assert steps == -(-86 // batch_size)
+    for epoch in range(2):
+        logits, order = torch.cat(seen[epoch * steps :][:steps]), torch.cat(orders[epoch])
+        truth = parts.train.y[order]
+        assert found.curves["running loss"][epoch] == pytest.approx(float(loss(logits, truth)))
+        wanted = fbeta_score(truth, logits.argmax(1), beta=2, zero_division=0)
+        assert found.curves["running F2"][epoch] == pytest.approx(wanted)
 
 
 def test_resnets_are_known(photos):

@@ -1,4 +1,4 @@
-"""Networks on photos that are judged after every epoch: how a loss and a score move together."""
+"""Networks on photos that are judged in and after every epoch: how a loss and a score move together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from evalign import metrics
 from evalign.experiments._data import Parts
 from evalign.experiments._models import loss_of, network_of
 from evalign.experiments._table import Column, Row
-from evalign.training._fit import Fit, Phase, hard_matrix, predict_logits
+from evalign.softsets import hard_confusion
+from evalign.training._fit import Fit, Phase, predict_logits
 
 #: Lee et al., section 5.1.
 MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
@@ -24,7 +25,7 @@ SIDE, MARGIN = 32, 4
 
 @dataclass(frozen=True)
 class Followed:
-    """A training run: a value of every column after every epoch, and what it cost."""
+    """A training run: a value of every column for every epoch, and what it cost."""
 
     curves: dict[str, list[float]]
     valid_loss: float
@@ -35,16 +36,20 @@ class Followed:
 def follow(
     row: Row, network: str, parts: Parts, setting: Mapping[str, Any], columns: Sequence[Column], seed: int
 ) -> Followed:
-    """Train a network for all its epochs and judge it after each one."""
+    """Train a network for all its epochs, and judge what it says in each one and after it."""
     torch.manual_seed(seed)
     model = Photos(network_of(network, parts, setting), setting.get("shrink", 1))
     loss = loss_of(row, parts)
+    batches: list[tuple[Tensor, Tensor]] = []
+    loss.register_forward_pre_hook(lambda _, given: _keep(batches, *given) if loss.training else None)
     curves: dict[str, list[float]] = {column.name: [] for column in columns}
 
     def judge(_: dict[str, Any]) -> None:
-        logits = {of: predict_logits(model, part.x) for of, part in _epochs_of(parts).items()}
+        said = {of: (predict_logits(model, part.x), part.y) for of, part in _epochs_of(parts).items()}
+        said["running epochs"] = tuple(torch.cat(values) for values in zip(*batches, strict=True))
+        batches.clear()
         for column in columns:
-            curves[column.name].append(_value(column, loss, logits[column.of], _epochs_of(parts)[column.of]))
+            curves[column.name].append(_value(column, loss, *said[column.of]))
 
     fit = MomentumFit(
         model,
@@ -65,11 +70,15 @@ def _epochs_of(parts: Parts) -> dict[str, Any]:
     return {"train epochs": parts.train, "valid epochs": parts.valid, "test epochs": parts.test}
 
 
+def _keep(batches: list[tuple[Tensor, Tensor]], logits: Tensor, targets: Tensor) -> None:
+    batches.append((logits.detach(), targets))
+
+
 @torch.no_grad()
-def _value(column: Column, loss: nn.Module, logits: Tensor, part: Any) -> float:
+def _value(column: Column, loss: nn.Module, logits: Tensor, y: Tensor) -> float:
     if column.metric == "loss":
-        return float(loss(logits, part.y))
-    return float(metrics.get(column.metric)(hard_matrix(logits.argmax(1), part, logits.shape[1])))
+        return float(loss(logits, y))
+    return float(metrics.get(column.metric)(hard_confusion(logits.argmax(1), y, logits.shape[1]).double()))
 
 
 class MomentumFit(Fit):

@@ -36,12 +36,14 @@ ROWS = (
     Row("MAE", "balanced mae"), Row("BCE", "balanced ce", extra=True),
 )  # fmt: skip
 COLUMNS = (
-    Column("train loss", "loss", "train epochs"),
-    *(Column(f"train F{beta:g}", f"fbeta(beta={beta:g})", "train epochs") for beta in BETAS),
+    *(column for of in ("running", "train") for column in (
+        Column(f"{of} loss", "loss", f"{of} epochs"),
+        *(Column(f"{of} F{beta:g}", f"fbeta(beta={beta:g})", f"{of} epochs") for beta in BETAS),
+        Column(f"{of} precision", "precision", f"{of} epochs", extra=True),
+        Column(f"{of} recall", "recall", f"{of} epochs", extra=True),
+    )),
     Column("validation F1", "f1", "valid epochs"), Column("test accuracy", "accuracy", "test epochs"),
     Column("test F1", "f1", "test epochs", extra=True),
-    Column("train precision", "precision", "train epochs", extra=True),
-    Column("train recall", "recall", "train epochs", extra=True),
 )  # fmt: skip
 
 #: Section 5.1: no grid, no early stopping.
@@ -54,9 +56,8 @@ NOTES = (
     "At scale small Tiny Darknet stands in for the ResNet, images are shrunk to 16 x 16 pixels, and 2,000 of "
     "them are used, test part included, for 40 epochs in place of 120. A repetition takes some 600 steps, "
     "the paper's 65,000 (54,000 with CIFAR-10): look at the shape of a curve, not at its end.",
-    "The paper does not say which first layer its ResNet has, nor whether scores on the training part are "
-    "taken while or after an epoch is trained. Here, at scale full, it is the 7 x 7 convolution of the "
-    "original; scores and losses are of the whole part after each epoch, without shifts and mirroring.",
+    "The paper does not say which first layer its ResNet has: here, at scale full, it is the 7 x 7 "
+    "convolution of the original.",
     "The paper says that it weighs the classes in all losses. The macro soft F-beta loss (eq. 23 and 24) has "
     "the share of positives in its formula: 'soft' is as printed, 'weighted soft' counts every row n / n_y "
     "times, which makes it the F-beta of balanced classes.",
@@ -78,7 +79,8 @@ def _convergence(number: int, study: Table, claims: Callable[[Results], list[Cla
         f"lee-figure{number}", f"convergence by loss: {study.data[0].title} against the rest",
         f"{CITATION} Figure {number}.", "convergence", study, convergence, convergence_numbers,
         claims,
-        (*NOTES, "The paper leaves BCE out, since it made no progress there; here it is drawn."),
+        (*NOTES, "The paper leaves BCE out, since it made no progress there; here it is drawn.",
+                 "Scores are of whole parts after each epoch, without shifts and mirroring."),
     )  # fmt: skip
 
 
@@ -88,7 +90,11 @@ def _scatter(number: int, study: Table, family: str, name: str, linear: bool) ->
         f"{CITATION} Figure {number}.", "scatter", study, partial(scatter, family=family),
         partial(scatter_numbers, family=family), partial(scatter_claims, family=family, linear=linear),
         (*NOTES, "A point is an epoch of the first repetition, and the loss is the one that is trained on, "
-                 "with the beta of the score. The table has all repetitions, and scores of other betas."),
+                 "with the beta of the score. The table has all repetitions, and scores of other betas.",
+                 "The paper does not say whether loss and score on the training part are taken while an "
+                 "epoch is trained or after it. Here they are of all batches of an epoch, as the network saw "
+                 "and judged them; the table has also those of the whole part after each epoch, without "
+                 "shifts and mirroring, by the running means of batch normalisation."),
     )  # fmt: skip
 
 

@@ -100,9 +100,14 @@ def scatter_claims(results: Results, family: str, linear: bool) -> list[Claim]:
     """Whether loss and score lie on a line, as the paper says of its loss and not of the other."""
     if linear:
         told = f"Loss and score are linearly related for every beta (taken as a coefficient up to {LINEAR})."
-        weighed = "The same with the F-beta of balanced classes, for which class weights make the loss ask."
+        after = "The same with loss and score of the whole training part after each epoch."
+        weighed = "And with the F-beta of balanced classes there, for which class weights make the loss ask."
         every = range(len(BETAS), len(BETAS) + 1)
-        return [_lines(results, family, told, every), _lines(results, family, weighed, every, balanced=True)]
+        return [
+            _lines(results, family, told, every),
+            _lines(results, family, after, every, of="train"),
+            _lines(results, family, weighed, every, of="train", balanced=True),
+        ]
     told = (
         "Loss and score are not linearly related, except for a few beta (taken as a coefficient above "
         f"{LINEAR} for at least two of the four)."
@@ -112,10 +117,10 @@ def scatter_claims(results: Results, family: str, linear: bool) -> list[Claim]:
     return [_lines(results, family, told, few), _lines(results, f"weighted {family}", weighted, few)]
 
 
-def _lines(results: Results, kind: str, told: str, allowed: range, balanced: bool = False) -> Claim:
+def _lines(results: Results, kind: str, told: str, allowed: range, **how: Any) -> Claim:
     """A claim of how many of the losses of a kind are linear, in the first repetition."""
     cells = {name: cell for name, _, cell in cells_of(results)}
-    found = [coefficients(cells[f"{kind} F{beta:g}"], beta, balanced=balanced) for beta in BETAS]
+    found = [coefficients(cells[f"{kind} F{beta:g}"], beta, **how) for beta in BETAS]
     first, every = [values[0] for values in found], [value for values in found for value in values]
     said = f"The coefficients are {', '.join(f'{value:.2f}' for value in first)} for beta = 0.5, 1, 2, 3; of "
     said += f"all {len(every)} runs, at {LINEAR} or below: {sum(value <= LINEAR for value in every)}."

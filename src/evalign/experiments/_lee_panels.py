@@ -21,9 +21,6 @@ RATE = 0.1
 #: Epochs at the end of a curve that speak for it.
 LAST = 10
 
-#: Epochs at its beginning in which batch normalisation still settles, where an epoch has few steps.
-FIRST = 5
-
 
 class _Half(nn.Module):
     """Half a loss: the paper draws MAE, 2 q, as q."""
@@ -140,7 +137,7 @@ def scatter(results: Results, family: str) -> tuple[Panel, ...]:
     panels = []
     for letter, beta in zip("abcd", BETAS, strict=True):
         lines = tuple(
-            Line(name, tuple(one["train loss"]), tuple(one[f"train F{beta:g}"]), number)
+            Line(name, tuple(one["running loss"]), tuple(one[f"running F{beta:g}"]), number)
             for name, _, cell in cells_of(results)
             if name == f"{family} F{beta:g}"
             for number, one in enumerate(cell.curves, 1)
@@ -148,8 +145,8 @@ def scatter(results: Results, family: str) -> tuple[Panel, ...]:
         panels.append(
             Panel(
                 f"({letter}) beta = {beta:g}",
-                "loss on the training part",
-                f"F{beta:g} on the training part",
+                "loss in an epoch of training",
+                f"F{beta:g} in an epoch of training",
                 lines,
             )
         )
@@ -157,22 +154,23 @@ def scatter(results: Results, family: str) -> tuple[Panel, ...]:
 
 
 def coefficients(
-    cell: Cell, beta: float, log: bool = False, after: int = 0, balanced: bool = False
+    cell: Cell, beta: float, of: str = "running", log: bool = False, balanced: bool = False
 ) -> list[float]:
     """The correlation of loss and F-beta on the training part, one for each repetition.
 
-    With `log` it is that of the logarithm of the score, over the epochs in which it is above 0; with
-    `after` so many epochs are left out at the beginning; `balanced` takes the score of balanced classes.
+    They are those in the epochs of training, or with `of="train"` those after each epoch. With `log` it is
+    that of the logarithm of the score, over the epochs in which it is above 0; `balanced` takes the score
+    of balanced classes.
     """
     found = []
     for one in cell.curves:
-        scores = one[f"train F{beta:g}"]
+        scores = one[f"{of} F{beta:g}"]
         if balanced:
             scores = [
                 balanced_fbeta(*pair, beta)
-                for pair in zip(one["train precision"], one["train recall"], strict=True)
+                for pair in zip(one[f"{of} precision"], one[f"{of} recall"], strict=True)
             ]
-        pairs = list(zip(one["train loss"], scores, strict=True))[after:]
+        pairs = list(zip(one[f"{of} loss"], scores, strict=True))
         if log:
             pairs = [(loss, math.log(score)) for loss, score in pairs if score > 0]
         found.append(correlation(*zip(*pairs, strict=True)) if pairs else math.nan)
@@ -199,7 +197,8 @@ def balanced_fbeta(precision: float, recall: float, beta: float, rate: float = R
 def scatter_numbers(results: Results, family: str) -> list[str]:
     """The coefficients of every loss with the score of every beta; the paper's pairs are bold."""
     heads = [f"F{beta:g} score" for beta in BETAS]
-    heads += ["bold, log of the score", f"bold, after epoch {FIRST}", "bold, balanced classes"]
+    heads += ["bold, log of the score", "bold, balanced classes"]
+    heads += ["bold, after each epoch", "bold, after each epoch, balanced classes"]
     table = [f"| Loss | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name, extra, cell in cells_of(results):
         own = next((beta for beta in BETAS if name.removeprefix("weighted ") == f"{family} F{beta:g}"), None)
@@ -207,19 +206,19 @@ def scatter_numbers(results: Results, family: str) -> list[str]:
             continue
         found = [_several(coefficients(cell, beta)) for beta in BETAS]
         if own is None:
-            table.append(f"| {name} (extra) | {' | '.join(found)} |  |  |  |")
+            table.append(f"| {name} (extra) | {' | '.join(found)} |  |  |  |  |")
             continue
         found[BETAS.index(own)] = f"**{found[BETAS.index(own)]}**"
         found.append(_several(coefficients(cell, own, log=True)))
-        found.append(_several(coefficients(cell, own, after=FIRST)))
         found.append(_several(coefficients(cell, own, balanced=True)))
+        found.append(_several(coefficients(cell, own, of="train")))
+        found.append(_several(coefficients(cell, own, of="train", balanced=True)))
         table.append(f"| {name}{' (extra)' if extra else ''} | {' | '.join(found)} |")
     said = (
         "Correlation of loss and score over the epochs: the first repetition, and in brackets the lowest and "
         "the highest of all repetitions. The surrogate is made to match the gradient of the logarithm of "
-        "F-beta (eq. 11, 12 and 22), hence the logarithm. Where an epoch has few steps the first ones stand "
-        "apart: the running means of batch normalisation are not there yet. The last column has the F-beta "
-        "that the same recalls of both classes would have if there were as many positives as negatives."
+        "F-beta (eq. 11, 12 and 22), hence the logarithm. Balanced classes: the F-beta that the same recalls "
+        "of both classes would have if there were as many positives as negatives."
     )
     return [*table, "", said]
 

@@ -64,8 +64,9 @@ class Column:
 
     `of` is `"decisions"` (predicted classes), `"thresholds"` (the mean over 0.1, 0.2, ..., 0.9 for two
     classes), `"scores"` (probabilities, for the area under the ROC curve), `"time"` (seconds of
-    training), `"pace"` (seconds an epoch), or a curve, one value after every epoch: `"train epochs"`,
-    `"valid epochs"` or `"test epochs"`, where the metric `"loss"` is the row's own loss. With `of_class`,
+    training), `"pace"` (seconds an epoch), or a curve, one value for every epoch: `"running epochs"`
+    (what the network says of the training part while it is trained), or after it `"train epochs"`,
+    `"valid epochs"` or `"test epochs"`; there the metric `"loss"` is the row's own loss. With `of_class`,
     the name of a class, the metric is that of this class against the rest.
     """
 
