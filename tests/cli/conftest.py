@@ -2,12 +2,10 @@
 
 import csv
 import io
-import json
-import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +54,6 @@ def refused(run):
     return call
 
 
-@pytest.fixture(scope="session")
-def environment():
-    """What a process of its own needs to find this evalign; one thread, as two would fight for cores."""
-    return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-
-
 @pytest.fixture
 def started(environment):
     """Start a command anew, for those that import little."""
@@ -74,56 +66,10 @@ def started(environment):
     return start
 
 
-class Forked:
-    """A command in a process and a group of its own; see `forks.py`."""
-
-    def __init__(self, ask, arguments, streams):
-        self.ask, self.streams = ask, [str(stream) for stream in streams]
-        self.pid = ask({"arguments": [str(one) for one in arguments], "streams": self.streams})
-        self.status = None
-
-    def wait(self, until=True):
-        """The exit status, once it has ended."""
-        if self.status is None:
-            self.status = self.ask({"wait": self.pid, "until": until})
-        return self.status
-
-    def ended(self, sent):
-        """Send a signal to the group, as a terminal does; give the status and the lines of the error."""
-        os.killpg(self.pid, sent)
-        return self.wait(), Path(self.streams[2]).read_text().splitlines()
-
-
-@pytest.fixture(scope="session")
-def forks(environment):
-    """Ask the process that forks."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
-    with subprocess.Popen([sys.executable, Path(__file__).with_name("forks.py")], **pipes) as process:
-
-        def ask(question):
-            process.stdin.write(json.dumps(question) + "\n")
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
-
-        yield ask
-        process.stdin.close()
-
-
 @pytest.fixture
-def forked(forks, tmp_path_factory):
-    """Start a command in a process of its own; one that still runs in the end is killed."""
-    begun = []
-
-    def start(*arguments, stdin=os.devnull, stdout=None):
-        folder = tmp_path_factory.mktemp("streams")
-        streams = [stdin, stdout or folder / "out", folder / "err"]
-        begun.append(Forked(forks, arguments, streams))
-        return begun[-1]
-
-    yield start
-    for process in begun:
-        if process.wait(until=False) is None:
-            process.ended(signal.SIGKILL)
+def forked(script):
+    """Start a command in a process of its own, for those that import much."""
+    return partial(script, SOURCE / "evalign" / "__main__.py")
 
 
 def customers(rows, seed):

@@ -1,11 +1,9 @@
 """A fit that is killed in the middle and called again ends with the same model."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,26 +11,7 @@ import torch
 
 import evalign as ev
 
-SCRIPT = """
-import sys, numpy as np, torch, evalign as ev
-torch.set_num_threads(1)
-data = np.random.default_rng(0)
-X = data.normal(size=(600, 5)); y = (X[:, 0] + data.normal(size=600) > 1).astype(int)
-folder = None if sys.argv[1] == "none" else sys.argv[1]
-model = ev.MetricClassifier("f1", hidden=(16, 8), max_epochs=12, patience=6, batch_size=128, random_state=3,
-                            bags=int(sys.argv[3]), checkpoint=folder).fit(X, y)
-np.save(sys.argv[2], model.decision_function(X))
-"""
-
-
-def start(folder, target, bags):
-    command = [sys.executable, "-c", SCRIPT, str(folder), str(target), str(bags)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-
-
-def finish(process):
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+SCRIPT = Path(__file__).with_name("fit_and_save.py")
 
 
 def epochs(folder):
@@ -45,22 +24,21 @@ def kill_after(process, folder, count):
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         if epochs(folder) >= count:
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.ended(signal.SIGKILL)
             return
         time.sleep(0.005)
     pytest.fail("the run ended before it could be killed")
 
 
-def test_killed_and_resumed_equals_uninterrupted(tmp_path):
+def test_killed_and_resumed_equals_uninterrupted(script, tmp_path):
     """Killed twice: in the cross-entropy phase of the first bag, and later on."""
-    bags = 2
     folder, whole, resumed = tmp_path / "run", tmp_path / "whole.npy", tmp_path / "resumed.npy"
-    finish(start("none", whole, bags))
+    uninterrupted = script(SCRIPT, "none", whole)
     for count in (5, 20):
-        kill_after(start(folder, resumed, bags), folder, count)
+        kill_after(script(SCRIPT, folder, resumed), folder, count)
         assert not resumed.exists()
-    finish(start(folder, resumed, bags))
+    for process in (uninterrupted, script(SCRIPT, folder, resumed)):
+        assert process.wait() == 0, process.errors
     np.testing.assert_array_equal(np.load(resumed), np.load(whole))
 
 

@@ -152,7 +152,7 @@ def test_running_values_are_of_what_the_network_said_in_the_epoch(photos, monkey
 
     monkeypatch.setattr("evalign.experiments._curves.network_of", lambda *_: Said())
     orders, real = [], MomentumFit._batches
-    monkeypatch.setattr(MomentumFit, "_batches", lambda self: orders.append([*real(self)]) or iter(orders[-1]))
+    monkeypatch.setattr(MomentumFit, "_batches", lambda fit: orders.append([*real(fit)]) or orders[-1])
     setting = {**SETTING, "batch_size": batch_size, "max_epochs": 2}
     found = follow(Row("BCE", "balanced ce"), "said", parts, setting, COLUMNS, seed=1)
     loss = loss_of(Row("BCE", "balanced ce"), parts)

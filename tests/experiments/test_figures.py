@@ -144,7 +144,8 @@ def test_coefficients_of_all_repetitions_and_betas(results):
 def test_coefficients_of_logarithms_and_after_epochs():
     score = np.array([0.0, 0.1, 0.4, 0.3])
     running = {"running loss": [5.0, *-np.log(score[1:])], "running F2": score.tolist()}
-    made = Cell([{}], curves=[{**running, "train loss": [1.0, 2.0, 3.0, 5.0], "train F2": [0.4, 0.3, 0.2, 0.0]}])
+    after = {"train loss": [1.0, 2.0, 3.0, 5.0], "train F2": [0.4, 0.3, 0.2, 0.0]}
+    made = Cell([{}], curves=[{**running, **after}])
     assert panels.coefficients(made, 2.0, log=True) == [pytest.approx(-1, abs=1e-12)]
     (plain,) = panels.coefficients(made, 2.0)
     assert plain == pytest.approx(np.corrcoef(made.curves[0]["running loss"], score)[0, 1], abs=1e-12)

@@ -1,9 +1,6 @@
 """Studies: every point once, whatever happens to the workers."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -21,6 +18,7 @@ from evalign.experiments._plan import Plan
 from evalign.experiments._queue import Queue
 from evalign.experiments._storage import Storage, ask
 
+SCRIPT = Path(__file__).with_name("toys.py")
 PLAN = Plan(TOY, "small", 0, ("mammography",))
 #: F1*, BCE and the rule: two settings and one stack of two trials; Dice: two settings and two trials.
 POINTS = 3 * (2 + 1) + 2 + 2
@@ -42,18 +40,6 @@ def scores(made):
 
 def complete(found):
     return Counter(trial.user_attrs["key"] for trial in found if trial.state == TrialState.COMPLETE)
-
-
-def start(storage, out, seconds):
-    script = Path(__file__).with_name("toys.py")
-    source = str(Path(engine.__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, script, storage, str(out), str(seconds)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 def wait_for(trials, count, worker):
@@ -97,11 +83,10 @@ def test_two_processes_share_a_study(run, trials, uninterrupted):
     assert len(complete(trials())) == POINTS
 
 
-def test_killed_in_the_middle_it_goes_on(run, storage, trials, tmp_path, uninterrupted):
-    worker = start(storage, tmp_path / "out", 0.4)
+def test_killed_in_the_middle_it_goes_on(script, run, storage, trials, tmp_path, uninterrupted):
+    worker = script(SCRIPT, storage, tmp_path / "out", 0.4)
     wait_for(trials, 3, worker)
-    worker.kill()
-    worker.communicate()
+    worker.ended(signal.SIGKILL)
     done = {trial.number: trial.datetime_complete for trial in trials() if trial.state == TrialState.COMPLETE}
     assert 3 <= len(done) < POINTS
     assert not (tmp_path / "out").exists()
@@ -111,12 +96,10 @@ def test_killed_in_the_middle_it_goes_on(run, storage, trials, tmp_path, uninter
     assert all(trials()[number].datetime_complete == when for number, when in done.items())
 
 
-def test_ctrl_c_puts_the_running_point_back(run, storage, trials, tmp_path, uninterrupted):
-    worker = start(storage, tmp_path / "out", 0.4)
+def test_ctrl_c_puts_the_running_point_back(script, run, storage, trials, tmp_path, uninterrupted):
+    worker = script(SCRIPT, storage, tmp_path / "out", 0.4)
     wait_for(trials, 2, worker)
-    worker.send_signal(signal.SIGINT)
-    assert worker.wait(60) == 130
-    worker.communicate()
+    assert worker.ended(signal.SIGINT)[0] == 130
     back = [trial for trial in trials() if "put back" in trial.user_attrs]
     assert len(back) == 1
     assert not any(trial.state == TrialState.RUNNING for trial in trials())

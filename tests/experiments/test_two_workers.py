@@ -5,7 +5,6 @@ import pwd
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from optuna.trial import TrialState
 from toys import TOY
 
-import evalign
 from evalign.experiments import reproduce
 
 
@@ -63,15 +61,11 @@ def postgresql():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_two_workers_share_one_study_and_run_each_cell_once(postgresql, trials, tmp_path):
-    url = postgresql
-    environment = {**os.environ, "PYTHONPATH": str(Path(evalign.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    script = Path(__file__).with_name("toys.py")
-    command = [sys.executable, script, url, tmp_path / "out", "0.5"]
-    workers = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    assert [worker.communicate(timeout=300)[0] for worker in workers] == ["done\n", "done\n"]
+def test_two_workers_share_one_study_and_run_each_cell_once(script, postgresql, trials, tmp_path):
+    url, toys = postgresql, Path(__file__).with_name("toys.py")
+    workers = [script(toys, url, tmp_path / "out", 0.5, stdout=tmp_path / f"{number}") for number in range(2)]
+    assert [worker.wait() for worker in workers] == [0, 0]
+    assert [(tmp_path / f"{number}").read_text() for number in range(2)] == ["done\n", "done\n"]
     found = [trial for trial in trials(url=url) if trial.state == TrialState.COMPLETE]
     assert set(Counter(trial.user_attrs["key"] for trial in found).values()) == {1}
     assert len(found) == 3 * (2 + 1) + 2 + 2

@@ -6,8 +6,6 @@ Run as a script it is one of the processes of `test_two_processes_equal_one`:
 """
 
 import io
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -347,17 +345,14 @@ def run_process(rank, world):
     return results
 
 
-def test_two_processes_equal_one(tmp_path):
+def test_two_processes_equal_one(script, tmp_path):
     def start(rank, world):
         target = tmp_path / f"{world}-{rank}.pt"
-        command = [sys.executable, __file__, str(rank), str(world), str(tmp_path / "meet"), str(target)]
-        environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-        return target, subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        return target, script(__file__, rank, world, tmp_path / "meet", target)
 
     running = [start(0, 1), start(0, 2), start(1, 2)]
     for _, process in running:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+        assert process.wait() == 0, process.errors
     alone, *both = (torch.load(target, weights_only=True) for target, _ in running)
     assert len(alone) == 8
     for part in both:

@@ -1,8 +1,5 @@
 """Two real processes (gloo) equal one process on the joined batch."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,20 +8,17 @@ import torch
 SCRIPT = Path(__file__).with_name("two_processes.py")
 
 
-def start(rank, world, folder):
-    target = folder / f"result-{world}-{rank}.pt"
-    command = [sys.executable, str(SCRIPT), str(rank), str(world), str(folder / "rendezvous"), str(target)]
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    return target, subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-
-
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results(script, tmp_path_factory):
     folder = tmp_path_factory.mktemp("processes")
-    running = [start(0, 1, folder), start(0, 2, folder), start(1, 2, folder)]
+
+    def start(rank, world):
+        target = folder / f"result-{world}-{rank}.pt"
+        return target, script(SCRIPT, rank, world, folder / "rendezvous", target)
+
+    running = [start(0, 1), start(0, 2), start(1, 2)]
     for _, process in running:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+        assert process.wait() == 0, process.errors
     return [torch.load(target, weights_only=True) for target, _ in running]
 
 
