@@ -56,6 +56,7 @@ def test_no_text_is_executed(refused, files, tmp_path, left, text, option):
         (["compare", "DATA", "--target=churned", "--test-size=nan"], "Expected `test_size` in (0, 1)"),
         (["compare", "DATA", "--target=churned", "--repeats=0"], "--repeats"),
         (["fit", "DATA", "--target=churned", "--out=m", "--folds=1"], "--folds"),
+        (["fit", "DATA", "--target=churned", "--out=m", "--repeats=0"], "--repeats"),
         (["fit", "DATA", "--target=churned", "--out=m", "--method=lightgb"], "Did you mean lightgbm"),
         (["fit", "DATA", *FIT, "--out=m", "--methods=lightgbm"], "only with the method auto"),
         (["fit", "DATA", "--target=churned"], "--out"),

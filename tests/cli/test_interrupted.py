@@ -89,7 +89,7 @@ def test_compare_goes_on_after_ctrl_c_and_after_a_kill(forked, run, files, tmp_p
 def test_fit_goes_on_after_ctrl_c(forked, run, files, tmp_path, monkeypatch):
     command = [
         "fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--jobs=1", "--folds=12",
-        "--methods=lightgbm_rule,lightgbm",
+        "--repeats=1", "--methods=lightgbm_rule,lightgbm",
     ]  # fmt: skip
     process = forked(*command)
     until(process, lambda: any(len(trials(path)) > 1 for path in tmp_path.glob(".m.*.jsonl")))

@@ -103,6 +103,7 @@ def test_auto_chooses_and_tells_why(run, table, tmp_path):
         f"--out={tmp_path / 'm'}",
         "--methods=lightgbm,lightgbm_rule",
         "--folds=3",
+        "--repeats=2",
         "--jobs=1",
     ]
     ran = run("fit", table(["no", "yes"]), *options)

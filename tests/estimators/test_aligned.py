@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evalign as ev
 from evalign.estimators import METHODS, AlignedClassifier, Comparison
-from evalign.estimators._aligned import simplest_near_best
+from evalign.estimators._aligned import settled, simplest_near_best
 from evalign.estimators._comparison import Row
 
 X, Y = make_classification(240, 6, weights=[0.7], flip_y=0.05, random_state=0)
@@ -67,13 +67,39 @@ def test_the_rule_holds_for_lower_metrics_failures_and_constraints():
 
 def test_the_choice_is_that_of_its_comparison_and_fitted_on_all_rows():
     methods = {"guess": DummyClassifier(), **CHEAP}
-    model = AlignedClassifier("f1", methods=methods, random_state=0).fit(X, Y)
+    model = AlignedClassifier("f1", methods=methods, repeats=1, random_state=0).fit(X, Y)
     assert model.best_method_ == simplest_near_best(model.comparison_, methods) != "guess"
     assert all(len(row.values) == 5 for row in model.comparison_.rows)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     alone = clone(methods[model.best_method_]).set_params(random_state=seed).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X), alone.predict(X))
     np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+def test_folds_are_drawn_again_until_the_choice_is_clear():
+    clear = AlignedClassifier(methods={"guess": DummyClassifier(), "bayes": GaussianNB()}).fit(X, Y)
+    assert [len(row.values) for row in clear.comparison_.rows] == [5, 5]
+    alike = {str(depth): DecisionTreeClassifier(max_features=1, max_depth=depth) for depth in (4, 5)}
+    one, two, three = (
+        AlignedClassifier(methods=alike, repeats=repeats, random_state=0).fit(X, Y) for repeats in (1, 2, 3)
+    )
+    for row in one.comparison_.rows:
+        longer, longest = (model.comparison_.row(row.method).values for model in (two, three))
+        assert (len(row.values), len(longer), len(longest)) == (5, 10, 15)
+        assert longest[:10] == longer
+        assert longer[:5] == row.values != longer[5:]
+    assert not settled(two.comparison_)
+
+
+def test_what_is_clear():
+    best = (0.70, 0.74, 0.72)
+    assert settled(comparison(best=best))
+    assert settled(comparison(best=best, bad=()))
+    assert settled(comparison(best=best, worse=(0.60, 0.66, 0.62)))  # behind by 0.093, standard error 0.007
+    assert settled(comparison(best=best, close=(0.70, 0.73, 0.72)))  # known to 0.003, 1 % is 0.0072
+    assert not settled(comparison(best=best, maybe=(0.72, 0.70, 0.71)))  # 0.01, standard error 0.017
+    assert settled(comparison(False, best=(0.1, 0.1), worse=(0.3, 0.31)))
+    assert not settled(comparison(False, best=(0.1, 0.1), maybe=(0.09, 0.14)))
 
 
 def test_named_methods_are_ordered_by_simplicity_and_dictionaries_as_given():
@@ -88,7 +114,7 @@ def test_named_methods_are_ordered_by_simplicity_and_dictionaries_as_given():
 
 def test_all_methods_compete_by_default():
     X, y = make_classification(90, 4, weights=[0.7], random_state=0)
-    model = AlignedClassifier(cv=2, random_state=0).fit(X, y)
+    model = AlignedClassifier(cv=2, repeats=1, random_state=0).fit(X, y)
     assert {row.method: row.error for row in model.comparison_.rows} == dict.fromkeys(METHODS)
     assert model.score(X, y) > 0.8
 
@@ -116,16 +142,17 @@ def test_constraints_decide_before_the_metric():
 
 def test_rare_classes_get_fewer_folds_and_one_row_is_refused():
     y = np.r_[np.zeros(60), np.ones(60), np.full(3, 2.0)]
-    model = AlignedClassifier(methods=CHEAP, cv=5).fit(X[:123], y)
+    model = AlignedClassifier(methods=CHEAP, cv=5, repeats=1).fit(X[:123], y)
     assert len(model.comparison_.rows[0].values) == 3
     with pytest.raises(ValueError, match="`y` with at least two rows of every class, but got 1 row of 2.0"):
         AlignedClassifier(methods=CHEAP).fit(X[:121], y[:121])
 
 
-@pytest.mark.parametrize("cv", [1, 2.5, True, "five"])
-def test_folds_are_a_number(cv):
-    with pytest.raises(ValueError, match="`cv` to be an integer >= 2"):
-        AlignedClassifier(methods=CHEAP, cv=cv).fit(X, Y)
+@pytest.mark.parametrize(("name", "lowest"), [("cv", 2), ("repeats", 1)])
+@pytest.mark.parametrize("value", [0, 2.5, True, "five"])
+def test_folds_are_a_number(name, lowest, value):
+    with pytest.raises(ValueError, match=f"`{name}` to be an integer >= {lowest}"):
+        AlignedClassifier(methods=CHEAP, **{name: value}).fit(X, Y)
 
 
 def test_labels_may_be_texts_and_features_have_names():
@@ -172,5 +199,5 @@ def test_it_can_be_pickled_and_cloned():
 def test_progress_only_when_asked(capsys):
     AlignedClassifier(methods=CHEAP).fit(X, Y)
     assert capsys.readouterr().err == ""
-    AlignedClassifier(methods=CHEAP, verbose=1).fit(X, Y)
+    AlignedClassifier(methods=CHEAP, repeats=1, verbose=1).fit(X, Y)
     assert "10 of 10 trials" in capsys.readouterr().err

@@ -147,6 +147,9 @@ def fit(
         str | None, typer.Option(help="What auto chooses from, with commas between.", show_default="all")
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the choice.")] = 5,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="How often folds are drawn at most, while the choice is not clear.")
+    ] = 3,
     jobs: Jobs = CORES,
     seed: Seed = 0,
     as_json: Json = False,
@@ -161,7 +164,7 @@ def fit(
 
     _fit.run(
         _console(as_json, quiet), data, target, out, metric, positive, constraint or [], method, methods,
-        folds, jobs, seed,
+        folds, repeats, jobs, seed,
     )  # fmt: skip
 
 

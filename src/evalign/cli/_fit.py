@@ -25,7 +25,8 @@ from evalign.tables._model import check_target
 
 def run(
     console: Console, data: str, target: str, out: Path, metric: str, positive: str | None,
-    constraints: Sequence[str], method: str, methods: str | None, folds: int, jobs: int, seed: int,
+    constraints: Sequence[str], method: str, methods: str | None, folds: int, repeats: int, jobs: int,
+    seed: int,
 ) -> None:  # fmt: skip
     """Choose, train, save."""
     if method != "auto" and method not in METHODS:
@@ -42,7 +43,7 @@ def run(
     with running(), finished_trials(_trials_of(task, out)) as trials:
         comparison = None
         if method == "auto":
-            pipeline, comparison, method = _chosen(console, task, names, folds, jobs, seed, trials)
+            pipeline, comparison, method = _chosen(console, task, names, folds, repeats, jobs, seed, trials)
         else:
             pipeline = _trained(console, task, method, seed)
         models = on_rows_set_aside(console, task, method, "chosen", names, seed, split)
@@ -75,12 +76,19 @@ def _trials_of(task: Task, out: Path) -> Path:
 
 
 def _chosen(
-    console: Console, task: Task, names: list[str], folds: int, jobs: int, seed: int, trials: Path
+    console: Console,
+    task: Task,
+    names: list[str],
+    folds: int,
+    repeats: int,
+    jobs: int,
+    seed: int,
+    trials: Path,
 ) -> tuple[Any, Comparison, str]:
     """The pipeline that cross-validation chose, fitted on all rows, with the evidence."""
     model = AlignedClassifier(
-        task.metric, task.constraints, methods=names, cv=folds, n_jobs=jobs, random_state=seed,
-        verbose=int(console.live), prepare=task.problem.prepare, results=trials,
+        task.metric, task.constraints, methods=names, cv=folds, repeats=repeats, n_jobs=jobs,
+        random_state=seed, verbose=int(console.live), prepare=task.problem.prepare, results=trials,
     ).fit(task.X, task.y)  # fmt: skip
     return model.best_estimator_, model.comparison_, model.best_method_
 

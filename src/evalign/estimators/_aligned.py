@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from evalign._errors import expected, shown
-from evalign.estimators._comparison import Comparison, judge
-from evalign.estimators._methods import METHODS, Methods, makers
-from evalign.estimators._trials import Problem
+from evalign.estimators._comparison import Comparison, Row, judge
+from evalign.estimators._methods import METHODS, Maker, Methods, makers
+from evalign.estimators._trials import Problem, Trial
 from evalign.metrics import Confusion, Constraint, Metric
 
 #: What a simpler method may cost at most, as a share of the best one's value.
@@ -38,7 +38,9 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The method that cross-validation finds best for the metric, fitted on all rows.
 
     Of the methods that are no worse than the best by more than one standard error of the paired
-    difference, nor by more than 1 % of its value, it takes the simplest, and fits it on all rows.
+    difference, nor by more than 1 % of its value, it takes the simplest, and fits it on all rows. Where
+    rows of a class are few, another draw of the folds would often have chosen another method: then all
+    methods are tried on new folds too.
 
     Args:
         metric: Anything `evalign.metrics.get` understands.
@@ -47,6 +49,8 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         methods: Names of `evalign.estimators.METHODS` (None: all), whose order there is from simple to
             elaborate; or a dictionary of classifiers by name, in that order.
         cv: How many folds; fewer if a class has fewer rows.
+        repeats: How often the folds are drawn at most. They are drawn again until every method is worse
+            than the best by two standard errors, or its difference is known to 1 % of the best's value.
         n_jobs: How many trials run at a time; if not 1, with one thread each.
         random_state: Seed of the folds and of the methods.
         verbose: 1 shows the progress on standard error.
@@ -86,6 +90,7 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         methods: Methods = None,
         cv: int = 5,
+        repeats: int = 3,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -96,6 +101,7 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.constraints = constraints
         self.methods = methods
         self.cv = cv
+        self.repeats = repeats
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -115,17 +121,15 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Choose by cross-validation, and fit the choice on all rows."""
         X, y = self._checked(X, y)
         problem = Problem.checked(X, y, self.metric, self.constraints, self.prepare)
-        if isinstance(self.cv, bool) or not isinstance(self.cv, int | np.integer) or self.cv < 2:
-            raise expected("cv", "to be an integer >= 2", shown(self.cv))
+        for name, lowest in (("cv", 2), ("repeats", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < lowest:
+                raise expected(name, f"to be an integer >= {lowest}", shown(value))
         if self.results is not None and not isinstance(self.random_state, int | np.integer):
             raise expected("random_state", "to be an integer with `results`", shown(self.random_state))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         methods = makers(self.methods, problem)
-        fewest = int(np.unique(y, return_counts=True)[1].min())
-        folds = StratifiedKFold(min(int(self.cv), fewest), shuffle=True, random_state=seed)
-        splits = list(folds.split(np.zeros(len(y)), y))
-        show = bool(self.verbose)
-        self.comparison_ = judge(problem, methods, splits, seed, self.n_jobs, None, self.results, show)
+        self.comparison_ = self._compared(problem, methods, seed)
         # The order of a dictionary is the user's own word on what is simple.
         order = (
             methods if isinstance(self.methods, Mapping) else [name for name in METHODS if name in methods]
@@ -134,6 +138,20 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.best_estimator_ = methods[self.best_method_](seed).fit(X, y)
         self.classes_ = problem.classes
         return self
+
+    def _compared(self, problem: Problem, methods: dict[str, Maker], seed: int) -> Comparison:
+        """The methods on one draw of the folds after the other, until the choice is clear."""
+        fewest = int(np.unique(problem.y, return_counts=True)[1].min())
+        splits: list[Any] = []
+        trials: dict[tuple[str, int], Trial] = {}
+        show = bool(self.verbose)
+        for repeat in range(self.repeats):
+            folds = StratifiedKFold(min(int(self.cv), fewest), shuffle=True, random_state=seed + repeat)
+            splits += folds.split(np.zeros(len(problem.y)), problem.y)
+            found = judge(problem, methods, splits, seed, self.n_jobs, None, self.results, show, trials)
+            if settled(found):
+                break
+        return found
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
@@ -171,11 +189,23 @@ def simplest_near_best(comparison: Comparison, order: Iterable[str]) -> str:
     best = comparison.row(comparison.best)
     if best.slack is not None and best.slack < 0:
         return best.method
-    sign = 1 if comparison.higher_is_better else -1
     for row in map(comparison.row, order):
         if row.error is None and (row.slack is None or row.slack >= 0):
-            gaps = sign * (np.array(best.values) - np.array(row.values))
-            error = gaps.std(ddof=1) / math.sqrt(len(gaps))
-            if gaps.mean() <= min(error, PRICE * abs(np.mean(best.values))):
+            gap, error = _behind(row, comparison)
+            if gap <= min(error, PRICE * abs(np.mean(best.values))):
                 return row.method
     return best.method
+
+
+def settled(comparison: Comparison) -> bool:
+    """Whether every method is clearly worse than the best, or its difference is known to 1 % of the value."""
+    price = PRICE * abs(np.mean(comparison.row(comparison.best).values))
+    found = [_behind(row, comparison) for row in comparison.rows if row.error is None]
+    return all(gap > 2 * error or error <= price for gap, error in found)
+
+
+def _behind(row: Row, comparison: Comparison) -> tuple[float, float]:
+    """How much worse than the best a method is on the same folds, and the standard error of that."""
+    best = comparison.row(comparison.best)
+    gaps = (np.array(best.values) - np.array(row.values)) * (1 if comparison.higher_is_better else -1)
+    return float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(len(gaps))

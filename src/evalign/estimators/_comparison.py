@@ -204,18 +204,22 @@ def _shuffled(problem: Problem, repeats: int, test_size: float, seed: int) -> Sp
 def judge(
     problem: Problem, methods: dict[str, Maker], splits: Splits, seed: int, n_jobs: int | None,
     reference: str | None = None, results: str | PathLike[str] | None = None, verbose: bool | None = None,
+    trials: dict[tuple[str, int], Trial] | None = None,
 ) -> Comparison:  # fmt: skip
-    """Try every method on every split, and sum up."""
+    """Try every method on every split, and sum up; `trials` has those done before, and gets the others."""
     reference = reference or ("network_rule" if "network_rule" in methods else next(iter(methods)))
     if reference not in methods:
         raise expected("reference", "to be one of `methods`", shown(reference), near(str(reference), methods))
     seeds = np.random.RandomState(seed).randint(2**31 - 1, size=len(splits)).tolist()
+    trials = {} if trials is None else trials
     tasks = [
         Task(name, repeat, partial(make, seeds[repeat]), *split)
         for repeat, split in enumerate(splits)  # an interrupted run leaves whole repeats
         for name, make in methods.items()
+        if (name, repeat) not in trials
     ]
-    trials = {(trial.method, trial.repeat): trial for trial in _run(tasks, problem, n_jobs, results, verbose)}
+    for trial in _run(tasks, problem, n_jobs, results, verbose):
+        trials[trial.method, trial.repeat] = trial
     by_method = {name: [trials[name, repeat] for repeat in range(len(splits))] for name in methods}
     share = len(splits[0][1]) / len(splits[0][0])
     rows = tuple(_row(found, by_method[reference], share) for found in by_method.values())

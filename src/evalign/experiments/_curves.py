@@ -46,7 +46,8 @@ def follow(
 
     def judge(_: dict[str, Any]) -> None:
         said = {of: (predict_logits(model, part.x), part.y) for of, part in _epochs_of(parts).items()}
-        said["running epochs"] = tuple(torch.cat(values) for values in zip(*batches, strict=True))
+        logits, targets = zip(*batches, strict=True)
+        said["running epochs"] = torch.cat(logits), torch.cat(targets)
         batches.clear()
         for column in columns:
             curves[column.name].append(_value(column, loss, *said[column.of]))
