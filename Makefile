@@ -10,7 +10,7 @@ demo: $(VENV)/.cli
 	$(BIN)/evalign compare src/evalign/datasets/data/mammography.csv.gz --target class --metric f1 --repeats 3 --out demo
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=20  # two processes with one thread each do not fight for cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=40  # two processes with one thread each do not fight for cores
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import _data
+import joblib
 import numpy as np
 import torch
 
@@ -30,6 +31,16 @@ PAIRS = {
 }
 
 
+class Kept(ev.AlignedClassifier):
+    """`AlignedClassifier` that keeps its own trials in a folder too."""
+
+    folder = Path()
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> ev.AlignedClassifier:  # noqa: D102
+        self.results = self.folder / f"inside-{joblib.hash((X, y, self.metric))}.jsonl"
+        return super().fit(X, y)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -44,6 +55,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("methods"))
     options = parser.parse_args()
     options.results.mkdir(exist_ok=True)
+    Kept.folder = options.results
     torch.set_num_threads(1)
     print(f"{platform.machine()}, {options.jobs} jobs of 1 thread, seed 0, {datetime.date.today()}")
     for name in options.datasets:
@@ -57,7 +69,7 @@ def main() -> None:
             # How much of MetricBooster is its bags, and how much the rounds on the metric?
             methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
             if options.aligned:
-                methods["AlignedClassifier"] = ev.AlignedClassifier(metric, methods=options.methods)
+                methods["AlignedClassifier"] = Kept(metric, methods=options.methods)
             start = time.perf_counter()
             comparison = ev.compare(
                 x, y, metric, methods, repeats=options.repeats, n_jobs=options.jobs, random_state=0,

@@ -1,4 +1,4 @@
-"""Scripts in processes of their own."""
+"""What is dear is made in one test process only, and scripts run in processes of their own."""
 
 import json
 import os
@@ -13,6 +13,25 @@ import pytest
 import evalign
 
 SOURCE = Path(evalign.__file__).parents[1]
+
+#: Files whose tests share what takes seconds to make: those of a line run in one test process.
+TOGETHER = (
+    ("tests/cli/", "test_studies", "test_two_workers", "test_resume", "test_constraints", "test_processes"),
+    ("tests/reports/",),
+    ("adversarial",),  # its solver is compiled in each process
+)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """What `--dist loadgroup` would do, which pytest 9 does not let pytest-xdist 3.8 do."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return next((str(group) for group in TOGETHER if any(part in file for part in group)), nodeid)
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")
