@@ -23,8 +23,8 @@ HOLES[::7, 2] = np.nan
 
 def test_methods_stand_from_simple_to_elaborate():
     assert list(METHODS) == [
-        "lightgbm", "lightgbm_balanced", "lightgbm_rule", "random_forest_rule", "network",
-        "network_balanced", "network_rule", "aligned", "aligned_rule", "booster",
+        "lightgbm", "lightgbm_balanced", "lightgbm_rule", "booster", "random_forest_rule",
+        "network", "network_balanced", "network_rule", "aligned", "aligned_rule",
     ]  # fmt: skip
     assert len({method.description for method in METHODS.values()}) == len(METHODS)
 

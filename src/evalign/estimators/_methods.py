@@ -57,11 +57,13 @@ _PLAIN: dict[str, Any] = {"strategy": "log_loss", "rule": False, "bags": 1}
 _BALANCED = {**_PLAIN, "class_weight": "balanced"}
 _RULED = {**_PLAIN, "rule": True}
 
-#: Every named method, from the simplest to the most elaborate.
+#: Every named method, from the simplest to the most elaborate: trees before networks, which need more
+#: settings and more time.
 METHODS: dict[str, Method] = {
     "lightgbm": Method("LightGBM, stopped early", partial(_booster, _PLAIN)),
     "lightgbm_balanced": Method("LightGBM with balanced class weights", partial(_booster, _BALANCED)),
     "lightgbm_rule": Method("LightGBM and a fitted rule", partial(_booster, _RULED)),
+    "booster": Method("LightGBM boosted on the metric and a fitted rule", partial(_booster, {})),
     "random_forest_rule": Method("a random forest and a fitted rule", _forest),
     "network": Method("a network on cross-entropy", partial(_network, "cross_entropy", False)),
     "network_balanced": Method(
@@ -72,7 +74,6 @@ METHODS: dict[str, Method] = {
     ),
     "aligned": Method("a network on the metric", partial(_network, "aligned", False)),
     "aligned_rule": Method("a network on the metric and a fitted rule", partial(_network, "aligned", True)),
-    "booster": Method("LightGBM boosted on the metric and a fitted rule", partial(_booster, {})),
 }
 
 
