@@ -114,7 +114,7 @@ def test_the_claim_of_a_line_holds_only_beyond_0_9(results):
     assert "-1.00 for beta = 0.5, 1, 2, 3; of all 8 runs, at -0.9 or below: 8." in claim.here
     noise = np.random.default_rng(0).normal(0, 0.3, 20)
     worse = changed(results, surrogate_F2__running_loss=lambda y: y + noise)
-    claim, after, _ = claims.scatter_claims(worse, "surrogate", linear=True)
+    claim, _, after = claims.scatter_claims(worse, "surrogate", linear=True)
     assert (claim.holds, after.holds) == (False, True)
     assert "of all 8 runs, at -0.9 or below: 6." in claim.here
     # Of the other loss the paper says the contrary: a parabola is no line.
@@ -167,11 +167,10 @@ def test_coefficients_with_the_score_of_balanced_classes(results):
     made = Cell([{}], curves=[{**curves, "running loss": [-one for one in scores]}])
     assert panels.coefficients(made, 1.0, balanced=True) == [pytest.approx(-1, abs=1e-12)]
     assert panels.coefficients(made, 1.0)[0] > -0.999
-    *_, weighed = claims.scatter_claims(results, "surrogate", linear=True)
+    _, weighed, _ = claims.scatter_claims(results, "surrogate", linear=True)
     cells = {name: cell for name, _, cell in panels.cells_of(results)}
     first = [
-        panels.coefficients(cells[f"surrogate F{beta:g}"], beta, of="train", balanced=True)[0]
-        for beta in panels.BETAS
+        panels.coefficients(cells[f"surrogate F{beta:g}"], beta, balanced=True)[0] for beta in panels.BETAS
     ]
     assert f"are {', '.join(f'{value:.2f}' for value in first)} for" in weighed.here
     assert weighed.holds == (max(first) <= -0.9)

@@ -100,13 +100,13 @@ def scatter_claims(results: Results, family: str, linear: bool) -> list[Claim]:
     """Whether loss and score lie on a line, as the paper says of its loss and not of the other."""
     if linear:
         told = f"Loss and score are linearly related for every beta (taken as a coefficient up to {LINEAR})."
+        weighed = "The same with the F-beta of balanced classes, for which class weights make the loss ask."
         after = "The same with loss and score of the whole training part after each epoch."
-        weighed = "And with the F-beta of balanced classes there, for which class weights make the loss ask."
         every = range(len(BETAS), len(BETAS) + 1)
         return [
             _lines(results, family, told, every),
+            _lines(results, family, weighed, every, balanced=True),
             _lines(results, family, after, every, of="train"),
-            _lines(results, family, weighed, every, of="train", balanced=True),
         ]
     told = (
         "Loss and score are not linearly related, except for a few beta (taken as a coefficient above "
