@@ -111,7 +111,7 @@ def test_scatter_has_the_loss_and_the_score_of_the_same_beta(results):
 def test_the_claim_of_a_line_holds_only_beyond_0_9(results):
     claim, *_ = claims.scatter_claims(results, "surrogate", linear=True)
     assert claim.holds
-    assert "-1.00 for beta = 0.5, 1, 2, 3; of all 8 runs, at -0.9 or below: 8." in claim.here
+    assert "-1.000 for beta = 0.5, 1, 2, 3; of all 8 runs, at -0.9 or below: 8." in claim.here
     noise = np.random.default_rng(0).normal(0, 0.3, 20)
     worse = changed(results, surrogate_F2__running_loss=lambda y: y + noise)
     claim, _, after = claims.scatter_claims(worse, "surrogate", linear=True)
@@ -172,7 +172,7 @@ def test_coefficients_with_the_score_of_balanced_classes(results):
     first = [
         panels.coefficients(cells[f"surrogate F{beta:g}"], beta, balanced=True)[0] for beta in panels.BETAS
     ]
-    assert f"are {', '.join(f'{value:.2f}' for value in first)} for" in weighed.here
+    assert f"are {', '.join(f'{value:.3f}' for value in first)} for" in weighed.here
     assert weighed.holds == (max(first) <= -0.9)
 
 

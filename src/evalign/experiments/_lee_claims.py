@@ -122,6 +122,6 @@ def _lines(results: Results, kind: str, told: str, allowed: range, **how: Any) -
     cells = {name: cell for name, _, cell in cells_of(results)}
     found = [coefficients(cells[f"{kind} F{beta:g}"], beta, **how) for beta in BETAS]
     first, every = [values[0] for values in found], [value for values in found for value in values]
-    said = f"The coefficients are {', '.join(f'{value:.2f}' for value in first)} for beta = 0.5, 1, 2, 3; of "
+    said = f"The coefficients are {', '.join(f'{value:.3f}' for value in first)} for beta = 0.5, 1, 2, 3; of "
     said += f"all {len(every)} runs, at {LINEAR} or below: {sum(value <= LINEAR for value in every)}."
     return Claim(told, said, sum(value <= LINEAR for value in first) in allowed)
