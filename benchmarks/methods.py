@@ -36,7 +36,8 @@ class Kept(ev.AlignedClassifier):
 
     folder = Path()
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> ev.AlignedClassifier:  # noqa: D102
+    def fit(self, X: np.ndarray, y: np.ndarray) -> ev.AlignedClassifier:
+        """Choose and fit, going on where a run was killed."""
         self.results = self.folder / f"inside-{joblib.hash((X, y, self.metric))}.jsonl"
         return super().fit(X, y)
 

@@ -22,6 +22,7 @@ TOGETHER = (
 )
 
 
+@pytest.hookimpl(optionalhook=True)  # the tests run without pytest-xdist too
 def pytest_xdist_make_scheduler(config, log):
     """What `--dist loadgroup` would do, which pytest 9 does not let pytest-xdist 3.8 do."""
     from xdist.scheduler import LoadScopeScheduling

@@ -76,15 +76,9 @@ def _trials_of(task: Task, out: Path) -> Path:
 
 
 def _chosen(
-    console: Console,
-    task: Task,
-    names: list[str],
-    folds: int,
-    repeats: int,
-    jobs: int,
-    seed: int,
+    console: Console, task: Task, names: list[str], folds: int, repeats: int, jobs: int, seed: int,
     trials: Path,
-) -> tuple[Any, Comparison, str]:
+) -> tuple[Any, Comparison, str]:  # fmt: skip
     """The pipeline that cross-validation chose, fitted on all rows, with the evidence."""
     model = AlignedClassifier(
         task.metric, task.constraints, methods=names, cv=folds, repeats=repeats, n_jobs=jobs,
