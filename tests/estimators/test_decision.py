@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.metrics import f1_score, precision_score
 from sklearn.model_selection import (
@@ -122,6 +122,54 @@ def test_prefit_and_one_split():
     again = MetricDecision(GaussianNB(), cv=0.25, random_state=0).fit(X, y)
     assert again.estimator_.class_count_.sum() == 900
     assert again.rule_.threshold == once.rule_.threshold
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "bagged",
+    [RandomForestClassifier(30, random_state=0), BaggingClassifier(GaussianNB(), 20, random_state=0)],
+)
+def test_a_forest_is_trained_once_and_judged_out_of_bag(bagged, classes):
+    X, y = rare(classes)
+    labels = np.array(["a", "b", "c"])[y]
+    model = MetricDecision(bagged, "f1", cv="out_of_bag").fit(X, labels)
+    alone = clone(bagged).set_params(oob_score=True).fit(X, labels)
+    wanted = fit_rule(alone.oob_decision_function_, labels, "f1", classes=list("abc"[:classes]))
+    np.testing.assert_array_equal(model.rule_.weights, wanted.weights)
+    assert model.validation_score_ == wanted.value
+    assert [rule.value for rule in model.fold_rules_] == [wanted.value]
+    np.testing.assert_array_equal(model.predict(X), wanted.predict(alone.predict_proba(X)))
+    assert not hasattr(model.estimator_, "oob_decision_function_")
+    assert not bagged.oob_score
+
+
+@pytest.mark.parametrize("bagged", [RandomForestClassifier, BaggingClassifier])
+def test_rows_that_are_never_out_of_bag_do_not_count(bagged):
+    X, y = rare()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MetricDecision(bagged(n_estimators=2, random_state=0), cv="out_of_bag").fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone = bagged(n_estimators=2, oob_score=True, random_state=0).fit(X, y)
+    p = alone.oob_decision_function_
+    spoken = np.isfinite(p).all(1) & (p.sum(1) > 0)
+    assert 0.5 < spoken.mean() < 0.7
+    assert model.rule_.value == fit_rule(p[spoken], y[spoken], "f1").value
+
+
+def test_out_of_bag_needs_a_bagged_classifier():
+    X, y = rare()
+    with pytest.raises(ValueError, match="'out_of_bag' with a forest or bagging only, but got a GaussianNB"):
+        MetricDecision(GaussianNB(), cv="out_of_bag").fit(X, y)
+    with pytest.raises(ValueError, match="bootstrap=True"):
+        MetricDecision(RandomForestClassifier(bootstrap=False), cv="out_of_bag").fit(X, y)
+    for weighted in (RandomForestClassifier(class_weight="balanced"), RandomForestClassifier()):
+        weight = None if weighted.class_weight else np.ones(len(y))
+        with pytest.raises(ValueError, match="`cv` to be folds with weights of rows or classes"):
+            MetricDecision(weighted, cv="out_of_bag").fit(X, y, sample_weight=weight)
+    with pytest.raises(ValueError, match="`estimator` of enough parts that rows are out of bag, but got"):
+        MetricDecision(RandomForestClassifier(1, random_state=0), cv="out_of_bag").fit(X[:2], [0, 1])
 
 
 def test_a_class_that_is_missing_in_a_fold_has_probability_0_there():

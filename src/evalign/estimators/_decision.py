@@ -37,8 +37,11 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
             made probabilities by Platt scaling (two classes) or a temperature.
         metric: Anything `evalign.metrics.get` understands.
         constraints: Bounds such as "precision >= 0.9"; see `fit_rule`.
-        cv: Folds; a share in (0, 1) for one split; a splitter of scikit-learn; or `"prefit"` if the
-            classifier is fitted already, on other rows.
+        cv: Folds; a share in (0, 1) for one split; a splitter of scikit-learn; `"out_of_bag"` for a
+            forest or bagging, which is then trained only once: of each row, those speak that were
+            trained without it (without weights of rows or classes: scikit-learn draws heavy rows so
+            often that none is left out of bag); or `"prefit"` if the classifier is fitted already, on
+            other rows.
         refit: Train on all rows in the end. False is for one split or `"prefit"`.
         confidence: Keep the constraints with a margin, so that new rows keep them too; see `fit_rule`.
         n_jobs: How many folds are fitted at a time.
@@ -99,10 +102,7 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         bounds = metrics.constraints(self.constraints)
         X, labels = indexable(X, _labels(y))
         weight = self._weights(sample_weight, X)
-        if isinstance(self.cv, str):
-            held = [self._prefit(X)]
-        else:
-            held = self._fit_folds(X, labels, weight, fit_params)
+        held = self._held(X, labels, weight, fit_params)
         self._feature_facts()
         rows = np.concatenate([part.rows for part in held])
         responses = np.concatenate([part.response for part in held])
@@ -118,9 +118,11 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         self.rule_ = rule(rows, p)
         self.validation_score_ = self.rule_.value
         ends = np.cumsum([len(part.rows) for part in held])
-        self.fold_rules_ = [
-            rule(part.rows, p[end - len(part.rows) : end]) for part, end in zip(held, ends, strict=True)
-        ]
+        self.fold_rules_ = [self.rule_]
+        if len(held) > 1:
+            self.fold_rules_ = [
+                rule(part.rows, p[end - len(part.rows) : end]) for part, end in zip(held, ends, strict=True)
+            ]
         self._take_thresholds()
         if not self.rule_.feasible:
             missed = ", ".join(f"{name} by {by:.4f}" for name, by in self.rule_.missed.items())
@@ -135,27 +137,52 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
     def _weights(self, sample_weight: Any, X: Any) -> NDArray[Any] | None:
         if sample_weight is None:
             return None
-        prefit = isinstance(self.cv, str)
+        prefit = isinstance(self.cv, str) and self.cv == "prefit"
         if not prefit and not has_fit_parameter(self.estimator, "sample_weight"):
             name = type(self.estimator).__name__
             raise expected("sample_weight", f"to be None, since {name}.fit takes none", "weights")
         return np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
 
+    def _held(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> list[_Held]:
+        """What is said of rows by classifiers that were trained without them."""
+        if isinstance(self.cv, str) and self.cv == "prefit":
+            return [self._prefit(X)]
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            got = f"1 class: {shown(self.classes_[0])}"
+            raise ValueError(f"Expected `y` with at least two classes, but got {got}.")
+        if isinstance(self.cv, str) and self.cv == "out_of_bag":
+            return [self._fit_out_of_bag(X, y, weight, fit_params)]
+        return self._fit_folds(X, y, weight, fit_params)
+
     def _prefit(self, X: Any) -> _Held:
         """All rows as held-out ones of a classifier that is fitted already."""
-        if self.cv != "prefit":
-            raise expected("cv", "to be folds, a share, a splitter or 'prefit'", shown(self.cv))
         check_is_fitted(self.estimator)
         self.estimator_, self.classes_ = self.estimator, self.estimator.classes_
         response, probable = _response(self.estimator, X, self.classes_)
         return _Held(np.arange(len(response)), response, probable, self.estimator)
 
+    def _fit_out_of_bag(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> _Held:
+        """Fit a bagged classifier on all rows; its parts leave rows out by themselves."""
+        model = clone(self.estimator)
+        if "oob_score" not in model.get_params(deep=False):
+            raise expected("cv", "'out_of_bag' with a forest or bagging only", f"a {type(model).__name__}")
+        if weight is not None or getattr(model, "class_weight", None) is not None:
+            raise expected("cv", "to be folds with weights of rows or classes", "'out_of_bag'")
+        with warnings.catch_warnings():
+            # A row that every part has drawn is not used for the rule.
+            warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores")
+            warnings.filterwarnings("ignore", message="invalid value encountered in divide")
+            self.estimator_ = model.set_params(oob_score=True).fit(X, y, **fit_params)
+        response = model.oob_decision_function_
+        del model.oob_decision_function_  # as long as the rows: nothing to keep or save
+        rows = np.flatnonzero(np.isclose(response.sum(1), 1))
+        if rows.size == 0:
+            raise expected("estimator", "of enough parts that rows are out of bag", f"{model}")
+        return _Held(rows, response[rows], True, model)
+
     def _fit_folds(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> list[_Held]:
         """Fit the classifier without each fold in turn, and on all rows in the end."""
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            got = f"1 class: {shown(self.classes_[0])}"
-            raise ValueError(f"Expected `y` with at least two classes, but got {got}.")
         splits = self._splits(X, y)
         if not self.refit and len(splits) > 1:
             raise expected("refit", "to be True with more than one fold", self.refit)
@@ -182,10 +209,13 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
             fewest = int(np.unique(y, return_counts=True)[1].min())
             folds = max(2, min(int(self.cv), fewest))
             splitter = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
-        elif self.cv is None or hasattr(self.cv, "split") or isinstance(self.cv, Iterable):
-            splitter = check_cv(self.cv, y, classifier=True)
+        elif isinstance(self.cv, str) or not (
+            self.cv is None or hasattr(self.cv, "split") or isinstance(self.cv, Iterable)
+        ):
+            wanted = "to be folds, a share, a splitter, 'out_of_bag' or 'prefit'"
+            raise expected("cv", wanted, shown(self.cv))
         else:
-            raise expected("cv", "to be folds, a share, a splitter or 'prefit'", shown(self.cv))
+            splitter = check_cv(self.cv, y, classifier=True)
         with warnings.catch_warnings():
             # A class too rare for every fold is judged in some folds only.
             warnings.filterwarnings("ignore", message="The least populated class")

@@ -42,7 +42,7 @@ def _booster(settings: dict[str, Any], metric: Metric, constraints: Constraints,
 
 def _forest(metric: Metric, constraints: Constraints, random_state: Any) -> Any:
     forest = RandomForestClassifier(100, min_samples_leaf=2, random_state=random_state)
-    return MetricDecision(forest, metric, constraints, random_state=random_state)
+    return MetricDecision(forest, metric, constraints, cv="out_of_bag", random_state=random_state)
 
 
 def _network(strategy: str, rule: bool, metric: Metric, constraints: Constraints, random_state: Any) -> Any:
