@@ -205,6 +205,20 @@ def test_params_reach_lightgbm(data):
     assert max(tree["num_leaves"] for tree in trees) == 2
 
 
+@pytest.mark.parametrize(
+    ("classes", "params", "most"), [(32, {}, 255), (33, {}, 63), (33, {"max_bin": 15}, 15)]
+)
+def test_many_classes_have_few_bins(classes, params, most):
+    X = np.random.default_rng(0).normal(size=(2000, 1))
+    y = np.arange(2000) * classes // 2000
+    X = np.sort(X, axis=0)
+    settings = {"strategy": "log_loss", "rule": False, "bags": 1, **QUICK, "n_estimators": 12}
+    model = MetricBooster("accuracy", params=params, **settings).fit(X, y)
+    tables = model.stages_[0].base.trees_to_dataframe()
+    cuts = tables["threshold"].dropna().nunique()
+    assert most / 4 < cuts < most
+
+
 def test_grid_search_pipeline_clone_pickle(data):
     X, X_test, y, _ = data
     pipeline = make_pipeline(StandardScaler(), MetricBooster(bags=1, **QUICK))

@@ -35,6 +35,9 @@ STRATEGIES = ("metric", "log_loss")
 #: Below so many rows, `bags="auto"` means five.
 FEW_ROWS = 50_000
 
+#: Beyond so many classes, each round being a tree a class, features are cut into 63 bins instead of 255.
+MANY_CLASSES = 32
+
 
 class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Gradient-boosted trees that end their training on the metric they are judged by.
@@ -61,7 +64,8 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: `"balanced"`, or a weight for each class label, which multiplies the rows' weights.
         bags: How many boosters, each with its own fold set aside; `"auto"` is 5 below 50,000 rows, else 1.
         validation_fraction: With one bag, the share of the rows set aside, stratified.
-        params: More settings of LightGBM, as a dictionary.
+        params: More settings of LightGBM, as a dictionary. With more than 32 classes `max_bin` is 63 if
+            not given, since the time of a tree is that of going through the bins.
         n_jobs: Threads of LightGBM; None leaves the number to it.
         random_state: Seed; the same seed on the same machine gives the same model.
         verbose: 1 shows the progress on standard error.
@@ -189,6 +193,7 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "deterministic": True,
             "force_row_wise": True,
             "verbosity": -1,
+            **({"max_bin": 63} if len(self.classes_) > MANY_CLASSES else {}),
             **(self.params or {}),
         }
         rounds = int(self.metric_rounds) if self.strategy == "metric" else 0
