@@ -32,6 +32,27 @@ def is_number(value: Any) -> bool:
         return False
 
 
+def is_whole(value: Any, least: int = 1) -> bool:
+    """Whether a value is an integer of at least so much, NumPy's included; True and False are none.
+
+    >>> is_whole(3), is_whole(0), is_whole(0, least=0), is_whole(True), is_whole(2.0)
+    (True, False, True, False, False)
+    """
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def check_whole(least: int = 1, **values: Any) -> None:
+    """Refuse arguments that are not integers of at least so much.
+
+    >>> check_whole(features=0)
+    Traceback (most recent call last):
+    ValueError: Expected `features` to be an integer >= 1, but got 0.
+    """
+    for name, value in values.items():
+        if not is_whole(value, least):
+            raise expected(name, f"to be an integer >= {least}", shown(value))
+
+
 def shown(value: Any) -> str:
     """How a value is shown in an error: as Python writes it, not as NumPy does.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from evalign._errors import expected, shown
+from evalign._errors import expected, is_whole, shown
 
 Rows = NDArray[np.int64]
 
@@ -66,8 +66,7 @@ class Dataset:
         >>> [int(data.y[rows].sum()) for rows in data.split(seed=1)]
         [166, 42, 52]
         """
-        whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-        if not whole or not 0 <= seed < 2**32:
+        if not is_whole(seed, 0) or seed >= 2**32:
             raise expected("seed", "to be a whole number from 0 to 2**32 - 1", shown(seed))
         rest = np.arange(len(self.y), dtype=np.int64)
         if official and self.official_test is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evalign._errors import expected, near, shown
+from evalign._errors import expected, is_whole, near, shown
 from evalign.datasets import _caltech, _images, _party, _tables
 from evalign.datasets._dataset import Dataset
 from evalign.datasets._places import Source, find
@@ -218,7 +218,7 @@ def load(name: str, *, size: int | None = None, download: bool = True) -> Datase
 def _checked(name: str, size: int) -> int:
     if name != "caltech256_images":
         raise expected("size", f"only with caltech256_images, not with {name}", shown(size))
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 1024:
+    if not is_whole(size) or size > 1024:
         raise expected("size", "to be a whole number from 1 to 1024", shown(size))
     return size
 

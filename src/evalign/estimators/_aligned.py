@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from evalign._errors import expected, shown
+from evalign._errors import check_whole, expected, shown
 from evalign.estimators._comparison import Comparison, Row, judge
 from evalign.estimators._methods import METHODS, Maker, Methods, makers
 from evalign.estimators._trials import Problem, Trial
@@ -121,10 +121,8 @@ class AlignedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Choose by cross-validation, and fit the choice on all rows."""
         X, y = self._checked(X, y)
         problem = Problem.checked(X, y, self.metric, self.constraints, self.prepare)
-        for name, lowest in (("cv", 2), ("repeats", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < lowest:
-                raise expected(name, f"to be an integer >= {lowest}", shown(value))
+        check_whole(2, cv=self.cv)
+        check_whole(repeats=self.repeats)
         if self.results is not None and not isinstance(self.random_state, int | np.integer):
             raise expected("random_state", "to be an integer with `results`", shown(self.random_state))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

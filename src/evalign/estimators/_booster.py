@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from torch import Tensor
 
 from evalign import metrics
-from evalign._errors import expected, is_number, near, shown
+from evalign._errors import check_whole, expected, is_number, near, shown
 from evalign.boosting._train import Plan, Rows, Stages, probabilities, train
 from evalign.decisions import DecisionRule, fit_rule
 from evalign.decisions._fit_rule import one_number
@@ -171,9 +171,8 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         for name in ("n_estimators", "metric_rounds", "num_leaves", "min_child_samples", "patience", "bags"):
             value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
-            if not whole and not (name == "bags" and isinstance(value, str) and value == "auto"):
-                raise expected(name, "to be an integer >= 1", shown(value))
+            if name != "bags" or not isinstance(value, str) or value != "auto":
+                check_whole(**{name: value})
         for name, high in (("learning_rate", 10), ("validation_fraction", 1)):
             value = getattr(self, name)
             if not is_number(value) or not 0 < value < high:

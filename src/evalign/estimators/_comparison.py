@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from evalign._errors import expected, is_number, near, shown
+from evalign._errors import check_whole, expected, is_number, near, shown
 from evalign.estimators._methods import Maker, Methods, makers
 from evalign.estimators._trials import Problem, Results, Task, Trial, run, with_progress
 from evalign.metrics import Confusion, Constraint, Metric
@@ -176,8 +176,7 @@ def compare(
     ('logistic', 0.0)
     """
     problem = Problem.checked(X, y, metric, constraints, prepare)
-    if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
-        raise expected("repeats", "to be an integer >= 1", shown(repeats))
+    check_whole(repeats=repeats)
     if results is not None and not isinstance(random_state, int | np.integer):
         raise expected("random_state", "to be an integer with `results`", shown(random_state))
     seed = int(check_random_state(random_state).randint(2**31 - 1))

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from torch import Tensor, nn
 
 from evalign import metrics
-from evalign._errors import expected, is_number, shown
+from evalign._errors import check_whole, expected, is_number, shown
 from evalign.estimators._bags import folds
 from evalign.metrics import Metric
 from evalign.softsets import batch_size_advice
@@ -36,10 +36,8 @@ def checked_metric(model: Any) -> Metric:
             raise expected(name, f"in (0, {high})", shown(value))
     for name in ("max_epochs", "patience", "bags", "batch_size"):
         value = getattr(model, name)
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
-        auto = name == "batch_size" and isinstance(value, str) and value == "auto"
-        if not whole and not auto:
-            raise expected(name, "to be an integer >= 1", shown(value))
+        if name != "batch_size" or not isinstance(value, str) or value != "auto":
+            check_whole(**{name: value})
     if not isinstance(model.rule, bool | np.bool_):
         raise expected("rule", "to be True or False", shown(model.rule))
     if model.checkpoint is not None and not isinstance(model.random_state, int | np.integer):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from evalign._errors import expected, near, shown
+from evalign._errors import check_whole, expected, is_whole, near, shown
 from evalign.experiments import _figure_report
 from evalign.experiments._data import MissingDataError, fingerprint
 from evalign.experiments._engine import Job, work, work_in_processes
@@ -102,9 +102,8 @@ def find(name: str) -> Table | Figure:
 def _check(scale: str, jobs: int, seed: int) -> None:
     if scale not in SCALES:
         raise expected("scale", f"to be one of {SCALES}", shown(scale))
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise expected("jobs", "to be an integer >= 1", shown(jobs))
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 10**6:
+    check_whole(jobs=jobs)
+    if not is_whole(seed, 0) or seed >= 10**6:
         raise expected("seed", "to be a whole number from 0 to 999,999", shown(seed))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from evalign.networks._checks import check_images, check_sizes
+from evalign._errors import check_whole
+from evalign.networks._checks import check_images
 
 #: The slope of the leaky ReLU below 0.
 LEAK = 0.1
@@ -67,7 +68,7 @@ def darknet_tiny(classes: int, channels: int = 3) -> nn.Module:
 
 class _Darknet(nn.Sequential):
     def __init__(self, stages: _Stages, classes: int, channels: int) -> None:
-        check_sizes(classes=classes, channels=channels)
+        check_whole(classes=classes, channels=channels)
         layers: list[nn.Module] = []
         width = channels
         for stage in stages:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from evalign._errors import expected, shown
-from evalign.networks._checks import check_sizes, is_size
+from evalign._errors import check_whole, expected, is_whole, shown
 
 
 def graph_network(features: int, hidden: int = 64, *, rounds: int = 2, coordinates: int = 2) -> nn.Module:
@@ -34,8 +33,8 @@ def graph_network(features: int, hidden: int = 64, *, rounds: int = 2, coordinat
         3.2; Thompson et al. (2021), Conversational group detection with graph neural networks; Tsoi et al.
         (2022), Bridging the gap, section 5.3.
     """
-    check_sizes(features=features, hidden=hidden, rounds=rounds)
-    if coordinates != 0 and not (is_size(coordinates) and coordinates <= features):
+    check_whole(features=features, hidden=hidden, rounds=rounds)
+    if coordinates != 0 and not (is_whole(coordinates) and coordinates <= features):
         raise expected("coordinates", f"in 0..{features}, the number of features", shown(coordinates))
     return _GraphNetwork(int(features), int(hidden), int(rounds), int(coordinates))
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from torch import nn
 
-from evalign._errors import expected, is_number, shown
-from evalign.networks._checks import check_sizes, is_size
+from evalign._errors import check_whole, expected, is_number, is_whole, shown
 
 
 def mlp(
@@ -21,8 +20,8 @@ def mlp(
     References:
         Li et al. (2025), EAST, appendix E.3.2, for the default layers.
     """
-    check_sizes(features=features, outputs=outputs)
-    if not isinstance(hidden, Iterable) or isinstance(hidden, str) or not all(map(is_size, hidden)):
+    check_whole(features=features, outputs=outputs)
+    if not isinstance(hidden, Iterable) or isinstance(hidden, str) or not all(map(is_whole, hidden)):
         raise expected("hidden", "to be layer sizes >= 1", shown(hidden))
     if not is_number(dropout) or not 0 <= dropout < 1:
         raise expected("dropout", "in [0, 1)", shown(dropout))

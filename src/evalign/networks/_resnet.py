@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from evalign._errors import expected, shown
-from evalign.networks._checks import check_images, check_sizes
+from evalign._errors import check_whole, expected, shown
+from evalign.networks._checks import check_images
 
 STEMS = ("imagenet", "small")
 
@@ -45,7 +45,7 @@ def resnet34(classes: int, channels: int = 3, *, stem: str = "imagenet") -> nn.M
 class _ResNet(nn.Module):
     def __init__(self, blocks: tuple[int, ...], classes: int, channels: int, stem: str) -> None:
         super().__init__()
-        check_sizes(classes=classes, channels=channels)
+        check_whole(classes=classes, channels=channels)
         if stem not in STEMS:
             raise expected("stem", f"to be one of {STEMS}", shown(stem))
         self.channels = channels

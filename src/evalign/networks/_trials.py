@@ -8,10 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from evalign._errors import expected, shown
+from evalign._errors import check_whole, expected
 from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss
 from evalign.losses._trials import soft_set_losses
-from evalign.networks._checks import is_size
 from evalign.networks._stacked import Stacked
 
 #: Losses whose work depends on the values, which `torch.func.vmap` cannot batch.
@@ -67,8 +66,7 @@ class BestTrials:
     """
 
     def __init__(self, network: Stacked, patience: int) -> None:
-        if not is_size(patience):
-            raise expected("patience", "to be an integer >= 1", shown(patience))
+        check_whole(patience=patience)
         self.network, self.patience = network, int(patience)
         self.epoch = -1
         self.losses = torch.full((network.trials,), torch.inf)

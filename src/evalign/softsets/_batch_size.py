@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evalign._errors import expected
+from evalign._errors import check_whole, expected
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,7 @@ def batch_size_advice(
     References:
         Li et al. (2025), EAST, theorem 5.8.
     """
-    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
-        raise expected("num_classes", "to be an integer >= 2", repr(num_classes))
+    check_whole(2, num_classes=num_classes)
     for name, value in (("tolerance", tolerance), ("confidence", confidence)):
         if not 0 < value < 1:
             raise expected(name, "in (0, 1)", value)

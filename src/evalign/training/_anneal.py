@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
-from evalign._errors import expected
+from evalign._errors import check_whole, expected
 from evalign.softsets._steps import check_temperature
 
 
@@ -56,9 +56,7 @@ class Anneal:
     ) -> None:
         if not 0 < decay < 1:
             raise expected("decay", "in (0, 1)", decay)
-        for name, count in (("patience", patience), ("rounds", rounds)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise expected(name, "to be an integer >= 1", repr(count))
+        check_whole(patience=patience, rounds=rounds)
         if not 0 < floor <= check_temperature(start):
             raise expected("floor", f"in (0, start={start}]", floor)
         if not 0 <= tolerance < math.inf:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evalign._errors import expected
+from evalign._errors import check_whole, expected
 from evalign.losses import MetricLoss
 from evalign.losses._measure import across_processes, join, processes
 
@@ -52,8 +52,7 @@ class ExactStep:
             raise expected(
                 "loss", "with memory=0: the whole data is seen, there is nothing to remember", loss.memory
             )
-        if isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 1:
-            raise expected("micro_batch", "to be an integer >= 1", repr(micro_batch))
+        check_whole(micro_batch=micro_batch)
         self.model, self.loss, self.micro_batch = model, loss, micro_batch
 
     def backward(

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from evalign._errors import expected
+from evalign._errors import check_whole, expected
 
 _Rows: TypeAlias = npt.NDArray[np.intp]
 
@@ -64,9 +64,9 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         super().__init__()
         self._codes = _class_codes(targets)
         self._num_classes = int(self._codes.max()) + 1
-        self.batch_size = _whole("batch_size", batch_size, 1)
-        self.min_per_class = _whole("min_per_class", min_per_class, 0)
-        self.seed = _whole("seed", seed, 0)
+        check_whole(batch_size=batch_size)
+        check_whole(0, min_per_class=min_per_class, seed=seed)
+        self.batch_size, self.min_per_class, self.seed = batch_size, min_per_class, seed
         self.drop_last = drop_last
         #: The epoch that the next iteration draws.
         self.epoch = 0
@@ -89,7 +89,8 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         >>> list(sampler) == first
         True
         """
-        self.epoch = _whole("epoch", epoch, 0)
+        check_whole(0, epoch=epoch)
+        self.epoch = epoch
 
     def state_dict(self) -> dict[str, int]:
         """Return what a resumed run needs: the epoch that comes next.
@@ -209,16 +210,11 @@ class DistributedStratifiedBatchSampler(StratifiedBatchSampler):
                 )
             num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
             rank = dist.get_rank() if rank is None else rank
-        self._replicas = _whole("num_replicas", num_replicas, 1)
-        self._rank = _whole("rank", rank, 0)
+        check_whole(num_replicas=num_replicas)
+        check_whole(0, rank=rank)
+        self._replicas, self._rank = num_replicas, rank
         if rank >= num_replicas:
             raise expected("rank", f"in 0..{num_replicas - 1}", rank)
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise expected(name, f"to be an integer >= {least}", repr(value))
-    return value
 
 
 def _class_codes(targets: Sequence[Any] | npt.NDArray[Any] | Tensor) -> _Rows:
