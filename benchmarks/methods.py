@@ -50,6 +50,8 @@ def main() -> None:
     parser.add_argument("--metrics", nargs="+", help="default: F1 and MCC for two classes, macro F1 for more")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--aligned", action="store_true", help="AlignedClassifier too")
+    parser.add_argument("--cv", type=int, default=5, help="its folds")
+    parser.add_argument("--draws", type=int, default=3, help="how often it draws them at most")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rows", type=int, help="at most so many rows, stratified")
     parser.add_argument("--jobs", type=int, default=1)
@@ -70,7 +72,9 @@ def main() -> None:
             # How much of MetricBooster is its bags, and how much the rounds on the metric?
             methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
             if options.aligned:
-                methods["AlignedClassifier"] = Kept(metric, methods=options.methods)
+                methods["AlignedClassifier"] = Kept(
+                    metric, methods=options.methods, cv=options.cv, repeats=options.draws
+                )
             start = time.perf_counter()
             comparison = ev.compare(
                 x, y, metric, methods, repeats=options.repeats, n_jobs=options.jobs, random_state=0,

@@ -1,4 +1,4 @@
-"""Tables that are not numbers: `prepare` in `compare` and `AlignedClassifier`; networks trained once."""
+"""Tables that are not numbers: `prepare` in `compare` and `AlignedClassifier`; models trained once."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from evalign import AlignedClassifier, MetricClassifier, compare
+from evalign import AlignedClassifier, MetricBooster, MetricClassifier, compare
 from evalign.estimators import _trials
 
 RANDOM = np.random.default_rng(0)
@@ -64,22 +64,29 @@ def test_bad_preparations_are_refused():
         compare(TABLE, Y, "f1", METHODS, prepare="scale")
 
 
-def test_a_network_with_and_without_its_rule_is_trained_once(monkeypatch):
+NETWORK = {"hidden": (8,), "max_epochs": 5}
+TREES = {"n_estimators": 20, "bags": 1, "n_jobs": 1}
+
+
+@pytest.mark.parametrize("prepare", [None, StandardScaler()], ids=["plain", "prepared"])
+@pytest.mark.parametrize(
+    ("kind", "strategy", "other", "settings"),
+    [(MetricClassifier, "cross_entropy", "focal", NETWORK), (MetricBooster, "log_loss", "metric", TREES)],
+)
+def test_with_and_without_its_rule_it_is_trained_once(kind, strategy, other, settings, prepare, monkeypatch):
     X = np.stack([TABLE["size"], TABLE["colour"] == "red"], axis=1).astype(float)
-    small = {"hidden": (8,), "max_epochs": 5}
     methods = {
-        "plain": MetricClassifier("f1", "cross_entropy", **small),
-        "ruled": MetricClassifier("f1", "cross_entropy", rule=True, **small),
-        "other": MetricClassifier("f1", "focal", rule=True, **small),
+        "plain": kind("f1", strategy=strategy, rule=False, **settings),
+        "ruled": kind("f1", strategy=strategy, rule=True, **settings),
+        "other": kind("f1", strategy=other, rule=True, **settings),
     }
     alone = {
-        name: compare(X, Y, "f1", {name: one}, repeats=2).rows[0].values for name, one in methods.items()
+        name: compare(X, Y, "f1", {name: one}, repeats=2, prepare=prepare).rows[0].values
+        for name, one in methods.items()
     }
-    fitted, fit = [], MetricClassifier.fit
-    monkeypatch.setattr(
-        MetricClassifier, "fit", lambda self, *rows: (fitted.append(self.rule), fit(self, *rows))[1]
-    )
-    found = compare(X, Y, "f1", methods, repeats=2)
+    fitted, fit = [], kind.fit
+    monkeypatch.setattr(kind, "fit", lambda self, *rows: (fitted.append(self.rule), fit(self, *rows))[1])
+    found = compare(X, Y, "f1", methods, repeats=2, prepare=prepare)
     assert {row.method: row.values for row in found.rows} == alone
     assert fitted == [True] * 4
     assert alone["plain"] != alone["ruled"]

@@ -23,6 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from evalign import metrics
 from evalign._errors import expected, shown
 from evalign.decisions._fit_rule import one_number
+from evalign.estimators._booster import MetricBooster
 from evalign.estimators._classifier import MetricClassifier
 from evalign.metrics import Constraint, Metric
 
@@ -102,13 +103,14 @@ class Task:
 
     @property
     def training(self) -> str:
-        """The same for methods whose training is the same: of networks, the rule is fitted after it."""
+        """The same for methods whose training is the same: their rule is fitted after it."""
         try:
             estimator = self.make()
         except Exception:
             return f"{self.method} cannot be made"
         last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-        if not isinstance(last, MetricClassifier):
+        boosted = isinstance(last, MetricBooster) and last.strategy == "log_loss"
+        if not boosted and not isinstance(last, MetricClassifier):
             return self.method
         last.set_params(rule=True)
         return settings(estimator)
@@ -164,9 +166,7 @@ def run(tasks: Sequence[Task], problem: Problem, one_thread: bool) -> list[Trial
 def _judged(task: Task, problem: Problem, estimator: Any, seconds: float, first: Task) -> Trial:
     try:
         if task is not first and not _has_rule(task.make()):
-            estimator = copy.deepcopy(estimator)
-            last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-            last.set_params(rule=False).rule_ = None
+            estimator = _without_rule(estimator)
         return task.judged(problem, estimator, seconds)
     except Exception as error:
         return task.failed(error)
@@ -174,6 +174,17 @@ def _judged(task: Task, problem: Problem, estimator: Any, seconds: float, first:
 
 def _has_rule(estimator: Any) -> bool:
     return bool((estimator[-1] if isinstance(estimator, Pipeline) else estimator).rule)
+
+
+def _without_rule(estimator: Any) -> Any:
+    """A classifier that decides by argmax, and shares all else."""
+    estimator = copy.copy(estimator)
+    if isinstance(estimator, Pipeline):
+        *steps, (name, last) = estimator.steps
+        estimator.steps = [*steps, (name, _without_rule(last))]
+    else:
+        estimator.rule, estimator.rule_ = False, None
+    return estimator
 
 
 def with_progress(found: Iterator[Trial], total: int, verbose: bool | None) -> Iterator[Trial]:
