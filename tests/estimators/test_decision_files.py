@@ -30,17 +30,18 @@ def forest():
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "cv"),
     [
-        RandomForestClassifier(5, random_state=0),
-        ExtraTreesClassifier(5, random_state=0),
-        LinearSVC(random_state=0),  # scores only: the calibration is saved too
-        make_pipeline(StandardScaler(), LogisticRegression()),
+        (RandomForestClassifier(5, random_state=0), 2),
+        (RandomForestClassifier(5, random_state=0), "out_of_bag"),
+        (ExtraTreesClassifier(5, random_state=0), 2),
+        (LinearSVC(random_state=0), 2),  # scores only: the calibration is saved too
+        (make_pipeline(StandardScaler(), LogisticRegression()), 2),
     ],
 )
-def test_loaded_equals_saved(tmp_path, estimator, classes):
+def test_loaded_equals_saved(tmp_path, estimator, cv, classes):
     X, y = data(classes)
-    model = MetricDecision(estimator, "f1", constraints=["recall >= 0.1"], cv=2, random_state=0).fit(X, y)
+    model = MetricDecision(estimator, "f1", constraints=["recall >= 0.1"], cv=cv, random_state=0).fit(X, y)
     model.save(tmp_path / "model")
     again = MetricDecision.load(tmp_path / "model")
     for name in ("predict", "predict_proba", "decision_function"):
