@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=list(PAIRS), choices=list(PAIRS))
     parser.add_argument("--metrics", nargs="+", help="default: F1 and MCC for two classes, macro F1 for more")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--without-bags", action="store_true", help="leave LightGBM with bags and a rule out")
     parser.add_argument("--aligned", action="store_true", help="AlignedClassifier too")
     parser.add_argument("--cv", type=int, default=5, help="its folds")
     parser.add_argument("--draws", type=int, default=3, help="how often it draws them at most")
@@ -69,8 +70,9 @@ def main() -> None:
         x, y = _data.some(*found, options.rows)
         for metric in options.metrics or PAIRS[name]:
             methods = {method: method for method in options.methods}
-            # How much of MetricBooster is its bags, and how much the rounds on the metric?
-            methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
+            if not options.without_bags:
+                # How much of MetricBooster is its bags, and how much the rounds on the metric?
+                methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
             if options.aligned:
                 methods["AlignedClassifier"] = Kept(
                     metric, methods=options.methods, cv=options.cv, repeats=options.draws
