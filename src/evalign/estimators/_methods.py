@@ -41,7 +41,8 @@ def _booster(settings: dict[str, Any], metric: Metric, constraints: Constraints,
 
 
 def _forest(metric: Metric, constraints: Constraints, random_state: Any) -> Any:
-    forest = RandomForestClassifier(100, min_samples_leaf=2, random_state=random_state)
+    # Out of bag some third of the trees speak of a row: of 200, enough for a rule as good as that of folds.
+    forest = RandomForestClassifier(200, min_samples_leaf=2, random_state=random_state)
     return MetricDecision(forest, metric, constraints, cv="out_of_bag", random_state=random_state)
 
 
