@@ -70,9 +70,16 @@ class Stages:
         """The rounds on the log-loss and on the metric."""
         return self.base.current_iteration(), 0 if self.metric is None else self.metric.current_iteration()
 
-    def scores(self, X: Any) -> Floats:
-        """The scores, (n,) for two classes, else (n, d); sign or argmax decide as the metric wants."""
-        scores = np.asarray(self.base.predict(X, raw_score=True))
+    def base_scores(self, X: Any) -> Floats:
+        """The raw scores after the rounds on the log-loss."""
+        return np.asarray(self.base.predict(X, raw_score=True))
+
+    def scores(self, X: Any, base: Floats | None = None) -> Floats:
+        """The scores, (n,) for two classes, else (n, d); sign or argmax decide as the metric wants.
+
+        `base` has those of the rounds on the log-loss, where they are known: many trees take long.
+        """
+        scores = self.base_scores(X) if base is None else base
         if self.weights is None:
             return scores
         scores = folded(scores, self.weights)
@@ -118,20 +125,20 @@ def train(parts: list[tuple[Rows, Rows]], plan: Plan) -> list[Stages]:
     First on the log-loss. Then the rule that is best on all rows the bags were stopped by becomes the
     start of rounds on the metric, which are kept where they stand above it on the bag's own held rows.
     """
-    bases = [_boost_on_log_loss(rows, held, plan) for rows, held in parts]
+    bases = [Stages(_boost_on_log_loss(rows, held, plan)) for rows, held in parts]
     if plan.metric_rounds == 0:
-        return [Stages(base) for base in bases]
-    scores = [base.predict(held.X, raw_score=True) for base, (_, held) in zip(bases, parts, strict=True)]
+        return bases
+    scores = [base.base_scores(held.X) for base, (_, held) in zip(bases, parts, strict=True)]
     weights = [held.weight for _, held in parts if held.weight is not None]
     rule = fit_rule(
         probabilities(np.concatenate(scores)), np.concatenate([held.y for _, held in parts]),
         plan.goal.metric, plan.goal.constraints, np.concatenate(weights) if weights else None,
         classes=range(plan.num_classes), confidence=plan.goal.confidence,
     )  # fmt: skip
-    starts = [Stages(base, rule.weights) for base in bases]
+    starts = [replace(base, weights=rule.weights) for base in bases]
     return [
-        replace(start, metric=_boost_on_metric(start, rows, held, plan))
-        for start, (rows, held) in zip(starts, parts, strict=True)
+        replace(start, metric=_boost_on_metric(start, rows, held, start.scores(held.X, known), plan))
+        for start, (rows, held), known in zip(starts, parts, scores, strict=True)
     ]
 
 
@@ -149,10 +156,10 @@ def _boost_on_log_loss(rows: Rows, held: Rows, plan: Plan) -> Any:
     return _alone(lgb.train(settings, fit, plan.rounds, valid_sets=[valid], callbacks=calls))
 
 
-def _boost_on_metric(start: Stages, rows: Rows, held: Rows, plan: Plan) -> Any:
+def _boost_on_metric(start: Stages, rows: Rows, held: Rows, held_scores: Floats, plan: Plan) -> Any:
     """The booster of the rounds on the metric up to the best one, or None if none helps."""
     lgb = lightgbm()
-    first = [start.scores(part.X) for part in (rows, held)]
+    first = [start.scores(rows.X), held_scores]
     fit, valid = (
         lgb.Dataset(part.X, part.y, weight=part.weight, init_score=scores)
         for part, scores in zip((rows, held), first, strict=True)

@@ -220,8 +220,10 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.rule and self.strategy == "metric":
             candidates.insert(0, [Stages(one.base) for one in stages])
         found = []
+        bases = [one.base_scores(part.X) for one, part in zip(stages, held, strict=True)]
         for candidate in candidates:
-            scores = np.concatenate([one.scores(part.X) for one, part in zip(candidate, held, strict=True)])
+            known = zip(candidate, held, bases, strict=True)
+            scores = np.concatenate([one.scores(part.X, base) for one, part, base in known])
             plain = all(one.weights is None for one in candidate)
             scaling = None if plain else fit_scaling(scores, y, weight)
             found.append((candidate, scaling, *self._judged(scores, scaling, y, weight, goal)))
