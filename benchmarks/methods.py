@@ -51,6 +51,9 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--without-bags", action="store_true", help="leave LightGBM with bags and a rule out")
     parser.add_argument("--aligned", action="store_true", help="AlignedClassifier too")
+    parser.add_argument(
+        "--among", nargs="+", choices=list(METHODS), help="what it chooses among; default: `--methods`"
+    )
     parser.add_argument("--cv", type=int, default=5, help="its folds")
     parser.add_argument("--draws", type=int, default=3, help="how often it draws them at most")
     parser.add_argument("--repeats", type=int, default=5)
@@ -75,7 +78,7 @@ def main() -> None:
                 methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
             if options.aligned:
                 methods["AlignedClassifier"] = Kept(
-                    metric, methods=options.methods, cv=options.cv, repeats=options.draws
+                    metric, methods=options.among or options.methods, cv=options.cv, repeats=options.draws
                 )
             start = time.perf_counter()
             comparison = ev.compare(
