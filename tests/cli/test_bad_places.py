@@ -61,7 +61,7 @@ class TestWhereResultsGo:
         def denied(*_, **__):
             raise PermissionError(errno.EACCES, "Permission denied", "x")
 
-        monkeypatch.setattr(tempfile, "mkdtemp", denied)
+        monkeypatch.setattr(tempfile, "TemporaryFile", denied)
         for name in ("compare", "fit", "predict", "evaluate"):
             line = refused(*commands[name](files.old_csv))
             assert "Expected `out` in a folder that can be written, but got" in line

@@ -201,7 +201,8 @@ def _check_replaceable(folder: Path) -> None:
 def check_writable(folder: Path) -> None:
     """Try whether something can be made in a folder; permissions alone do not tell."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".evalign-", dir=folder):
+        # Without a name, where the system can: an interruption leaves nothing behind.
+        with tempfile.TemporaryFile(prefix=".evalign-", dir=folder):
             pass
     except OSError as error:
         raise expected("out", "in a folder that can be written", f"{folder} ({error.strerror})") from None
