@@ -209,9 +209,8 @@ def test_params_reach_lightgbm(data):
     ("classes", "params", "most"), [(32, {}, 255), (33, {}, 63), (33, {"max_bin": 15}, 15)]
 )
 def test_many_classes_have_few_bins(classes, params, most):
-    X = np.random.default_rng(0).normal(size=(2000, 1))
+    X = np.sort(np.random.default_rng(0).normal(size=(2000, 1)), axis=0)
     y = np.arange(2000) * classes // 2000
-    X = np.sort(X, axis=0)
     settings = {"strategy": "log_loss", "rule": False, "bags": 1, **QUICK, "n_estimators": 12}
     model = MetricBooster("accuracy", params=params, **settings).fit(X, y)
     tables = model.stages_[0].base.trees_to_dataframe()

@@ -106,6 +106,15 @@ def probabilities(scores: Floats) -> Floats:
     return np.asarray(softmax(scores, axis=1))
 
 
+def decided(scores: Floats) -> NDArray[np.int64]:
+    """The class that scores decide for: by their sign, (n,), or the largest, (n, d).
+
+    >>> decided(np.array([-1.0, 0.5])).tolist(), decided(np.array([[0.1, 0.9]])).tolist()
+    ([0, 1], [1])
+    """
+    return scores.argmax(1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+
+
 def folded(scores: Floats, weights: Floats) -> Floats:
     """Scores whose sign or argmax decides as the rule argmax_j sum_i p_i W_ij does.
 
@@ -194,9 +203,10 @@ def _alone(booster: Any) -> Any:
 
 def _rank(scores: Floats, held: Rows, plan: Plan) -> float:
     """The standing of scores on the held rows as one number for early stopping."""
-    predicted = scores.argmax(1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
     weight = None if held.weight is None else torch.from_numpy(held.weight)
-    matrix = hard_confusion(torch.from_numpy(predicted), torch.from_numpy(held.y), plan.num_classes, weight)
+    matrix = hard_confusion(
+        torch.from_numpy(decided(scores)), torch.from_numpy(held.y), plan.num_classes, weight
+    )
     standing = replace(plan.goal, rows=float(len(held.y))).standing(matrix.double())
     return standing.value if standing.feasible else -1e6 + standing.slack
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from evalign import metrics
 from evalign._errors import check_whole, expected, is_number, near, shown
-from evalign.boosting._train import Plan, Rows, Stages, probabilities, train
+from evalign.boosting._train import Plan, Rows, Stages, decided, probabilities, train
 from evalign.decisions import DecisionRule, fit_rule
 from evalign.decisions._fit_rule import one_number
 from evalign.decisions._goal import Goal, Standing
@@ -252,7 +252,7 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             matrix = label_confusion(y, rule.predict(p), weight, labels)
             return replace(rule, classes=self.classes_), goal.standing(matrix)
-        return None, goal.standing(label_confusion(y, _argmax(scores), weight, labels))
+        return None, goal.standing(label_confusion(y, decided(scores), weight, labels))
 
     def _scores(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self, "stages_")
@@ -268,7 +268,7 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = self._scores(X)
         if self.rule_ is not None:
             return self.rule_.predict(self._probabilities(scores))
-        return np.asarray(self.classes_[_argmax(scores)])
+        return np.asarray(self.classes_[decided(scores)])
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """The probability of each class; scores boosted on the metric are calibrated by held rows."""
@@ -294,10 +294,6 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _readable(X: Any) -> Any:
     """Sparse features as LightGBM reads them: SciPy's matrices, not its arrays."""
     return sparse.csr_matrix(X) if sparse.issparse(X) else X
-
-
-def _argmax(scores: NDArray[Any]) -> NDArray[Any]:
-    return scores.argmax(1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
 
 
 def _progress(stage: str, iteration: int, value: float) -> None:

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
-from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 from torch import Tensor
@@ -22,6 +22,7 @@ from evalign._errors import expected, is_number, shown
 from evalign.decisions import Calibration, DecisionRule, fit_calibration, fit_rule
 from evalign.decisions._fit_rule import one_number
 from evalign.estimators import _decision_files
+from evalign.estimators._held import Held, fit_fold, response_of
 from evalign.metrics import Confusion, Constraint, Metric
 
 
@@ -143,7 +144,7 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
             raise expected("sample_weight", f"to be None, since {name}.fit takes none", "weights")
         return np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
 
-    def _held(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> list[_Held]:
+    def _held(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> list[Held]:
         """What is said of rows by classifiers that were trained without them."""
         if isinstance(self.cv, str) and self.cv == "prefit":
             return [self._prefit(X)]
@@ -155,14 +156,14 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
             return [self._fit_out_of_bag(X, y, weight, fit_params)]
         return self._fit_folds(X, y, weight, fit_params)
 
-    def _prefit(self, X: Any) -> _Held:
+    def _prefit(self, X: Any) -> Held:
         """All rows as held-out ones of a classifier that is fitted already."""
         check_is_fitted(self.estimator)
         self.estimator_, self.classes_ = self.estimator, self.estimator.classes_
-        response, probable = _response(self.estimator, X, self.classes_)
-        return _Held(np.arange(len(response)), response, probable, self.estimator)
+        response, probable = response_of(self.estimator, X, self.classes_)
+        return Held(np.arange(len(response)), response, probable, self.estimator)
 
-    def _fit_out_of_bag(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> _Held:
+    def _fit_out_of_bag(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> Held:
         """Fit a bagged classifier on all rows; its parts leave rows out by themselves."""
         model = clone(self.estimator)
         if "oob_score" not in model.get_params(deep=False):
@@ -179,15 +180,15 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         rows = np.flatnonzero(np.isclose(response.sum(1), 1))
         if rows.size == 0:
             raise expected("estimator", "of enough parts that rows are out of bag", f"{model}")
-        return _Held(rows, response[rows], True, model)
+        return Held(rows, response[rows], True, model)
 
-    def _fit_folds(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> list[_Held]:
+    def _fit_folds(self, X: Any, y: NDArray[Any], weight: Any, fit_params: dict[str, Any]) -> list[Held]:
         """Fit the classifier without each fold in turn, and on all rows in the end."""
         splits = self._splits(X, y)
         if not self.refit and len(splits) > 1:
             raise expected("refit", "to be True with more than one fold", self.refit)
-        held: list[_Held] = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_fold)(self.estimator, X, y, weight, rows, other, self.classes_, fit_params)
+        held: list[Held] = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_fold)(self.estimator, X, y, weight, rows, other, self.classes_, fit_params)
             for rows, other in splits
         )
         if self.refit:
@@ -222,7 +223,7 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
             return list(splitter.split(X, y))
 
     def _calibration(
-        self, responses: NDArray[Any], y: NDArray[Any], weight: Any, rows: NDArray[Any], held: list[_Held]
+        self, responses: NDArray[Any], y: NDArray[Any], weight: Any, rows: NDArray[Any], held: list[Held]
     ) -> Calibration | None:
         """How scores become probabilities, where the classifier has scores only."""
         if held[0].probable:
@@ -242,7 +243,7 @@ class MetricDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
 
     def _probabilities(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self, "rule_")
-        return self._as_probabilities(_response(self.estimator_, X, self.classes_)[0])
+        return self._as_probabilities(response_of(self.estimator_, X, self.classes_)[0])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row, by the rule."""
@@ -281,45 +282,3 @@ def _labels(y: Any) -> NDArray[Any]:
         assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return np.asarray(labels)
-
-
-class _Held:
-    """Rows a classifier was not trained on, and what it says of them."""
-
-    def __init__(self, rows: NDArray[Any], response: NDArray[Any], probable: bool, estimator: Any) -> None:
-        self.rows, self.response, self.probable, self.estimator = rows, response, probable, estimator
-
-
-def _fit_fold(
-    estimator: Any, X: Any, y: NDArray[Any], weight: Any, rows: Any, held: Any, classes: Any,
-    fit_params: dict[str, Any],
-) -> _Held:  # fmt: skip
-    params = fit_params if weight is None else {**fit_params, "sample_weight": weight[rows]}
-    model = clone(estimator).fit(_safe_indexing(X, rows), y[rows], **params)
-    response, probable = _response(model, _safe_indexing(X, held), classes)
-    return _Held(np.asarray(held), response, probable, model)
-
-
-def _response(model: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-    """Probabilities (n, d), or scores if there are none, in the order of the classes; and which it is.
-
-    A class the model has not seen has probability 0, and a score below all others.
-    """
-    if hasattr(model, "predict_proba"):
-        found, probable, absent = np.asarray(model.predict_proba(X), dtype=np.float64), True, 0.0
-    elif hasattr(model, "decision_function"):
-        found, probable = np.asarray(model.decision_function(X), dtype=np.float64), False
-        absent = float(found.min()) - 1.0
-        if found.ndim == 1:
-            found = np.stack([-found / 2, found / 2], axis=1)
-    else:
-        wanted = "with `predict_proba` or `decision_function`"
-        raise expected("estimator", wanted, type(model).__name__)
-    if found.shape[1] != len(model.classes_):
-        wanted = f"with one column a class, {len(model.classes_)}"
-        raise expected("estimator", wanted, f"{type(model).__name__} with {found.shape[1]}")
-    if np.array_equal(model.classes_, classes):
-        return found, probable
-    table = np.full((len(found), len(classes)), absent)
-    table[:, np.searchsorted(classes, model.classes_)] = found
-    return table, probable
