@@ -25,7 +25,7 @@ BOUND = ["precision >= 0.9"]
 
 def methods(seed: int) -> dict[str, object]:
     network = {"hidden": (128, 64), "lr": 3e-3, "random_state": seed}
-    plain = ev.MetricClassifier("recall", "cross_entropy", bags=1, **network)
+    plain = ev.MetricClassifier("recall", "cross_entropy", n_bags=1, **network)
     return {
         "rule": ev.MetricDecision(plain, "recall", BOUND, cv=5, random_state=seed),
         "rule, confidence 0.95": ev.MetricDecision(

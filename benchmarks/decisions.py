@@ -3,7 +3,7 @@
 (a) Two classes: `fit_rule` against `TunedThresholdClassifierCV` on the same stored probabilities, so that
 only the search is timed. Its time grows evenly with the thresholds; where 1,000 take too long, it is timed
 with two smaller numbers of them, and the time of 1,000 is the straight line through both (and said to be).
-(b) Ten unbalanced classes: `fit_rule` against argmax and one threshold a class. (c) `MetricBooster(bags=1)`
+(b) Ten unbalanced classes: `fit_rule` against argmax and one threshold a class. (c) `MetricBooster(n_bags=1)`
 against LightGBM with the same settings, early stopping on the same share of rows, and a threshold search.
 
     python benchmarks/decisions.py [--rows 1000000] [--thresholds 10 30] [--turns 3]
@@ -114,7 +114,7 @@ def ten_classes(rows: int = 50_000, d: int = 10) -> None:
     print("| metric | argmax | threshold a class, difference | quotient | fit_rule | seconds |")
     print("|---|---|---|---|---|---|")
     for name in ("f1", "mcc", "balanced_accuracy"):
-        metric = ev.metrics.get(name)
+        metric = ev.metrics.as_metric(name)
         seconds, rule = timed(lambda metric=metric: fit_rule(p, y, metric))
         t = np.array([fit_rule(p[:, j], (y == j).astype(int), metric).threshold for j in range(d)])
         rivals = [metric.score(y, g.argmax(1)) for g in (p, p - t, p / t.clip(1e-6))]
@@ -123,7 +123,7 @@ def ten_classes(rows: int = 50_000, d: int = 10) -> None:
 
 
 def boosted(turns: int) -> None:
-    print("\n(c) MetricBooster(bags=1) against LightGBM with early stopping and a threshold search, F1\n")
+    print("\n(c) MetricBooster(n_bags=1) against LightGBM with early stopping and a threshold search, F1\n")
     if not hasattr(ev.estimators, "MetricBooster"):
         print("skipped: no MetricBooster")
         return
@@ -136,7 +136,7 @@ def boosted(turns: int) -> None:
     print("|---|---|---|---|---|---|---|")
     for name, (x, y) in tables().items():
         x, new, y, truth = train_test_split(x, y, test_size=0.3, stratify=y, random_state=0)
-        booster = ev.estimators.MetricBooster("f1", bags=1, n_jobs=1, random_state=0)
+        booster = ev.estimators.MetricBooster("f1", n_bags=1, n_jobs=1, random_state=0)
         times: list[tuple[float, float]] = []
         for _ in range(turns):
             theirs, (model, threshold) = timed(partial(peer, booster, x, y))

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 import evalign as ev
-from evalign.networks import mlp
+from evalign.papers.networks import mlp
 
 BATCH = 1024
 NETWORKS = ((512, 256, 128), (32, 16))

@@ -1,7 +1,7 @@
-"""`compare()` on the papers' data: every method of evalign, and `AlignedClassifier`, on the same splits.
+"""`compare()` on the papers' data: every method of evalign, and `AutoClassifier`, on the same splits.
 
 Writes one table a dataset and metric to standard output. Every finished trial is kept in a folder of
-JSON lines, so a killed run goes on. `AlignedClassifier` chooses by cross-validation inside each training
+JSON lines, so a killed run goes on. `AutoClassifier` chooses by cross-validation inside each training
 part, which costs as many fits again as it has methods times folds; `--aligned` asks for it.
 
     EVALIGN_DATA=../shared/data python benchmarks/methods.py [--datasets mammography ...] [--repeats 5]
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import evalign as ev
-from evalign.estimators import METHODS
+from evalign.selection import METHODS
 
 PAIRS = {
     "mammography": ["f1", "mcc"],
@@ -31,12 +31,12 @@ PAIRS = {
 }
 
 
-class Kept(ev.AlignedClassifier):
-    """`AlignedClassifier` that keeps its own trials in a folder too."""
+class Kept(ev.AutoClassifier):
+    """`AutoClassifier` that keeps its own trials in a folder too."""
 
     folder = Path()
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> ev.AlignedClassifier:
+    def fit(self, X: np.ndarray, y: np.ndarray) -> ev.AutoClassifier:
         """Choose and fit, going on where a run was killed."""
         self.results = self.folder / f"inside-{joblib.hash((X, y, self.metric))}.jsonl"
         return super().fit(X, y)
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--metrics", nargs="+", help="default: F1 and MCC for two classes, macro F1 for more")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--without-bags", action="store_true", help="leave LightGBM with bags and a rule out")
-    parser.add_argument("--aligned", action="store_true", help="AlignedClassifier too")
+    parser.add_argument("--aligned", action="store_true", help="AutoClassifier too")
     parser.add_argument(
         "--among", nargs="+", choices=list(METHODS), help="what it chooses among; default: `--methods`"
     )
@@ -77,13 +77,13 @@ def main() -> None:
                 # How much of MetricBooster is its bags, and how much the rounds on the metric?
                 methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
             if options.aligned:
-                methods["AlignedClassifier"] = Kept(
-                    metric, methods=options.among or options.methods, cv=options.cv, repeats=options.draws
+                methods["AutoClassifier"] = Kept(
+                    metric, methods=options.among or options.methods, cv=options.cv, n_repeats=options.draws
                 )
             start = time.perf_counter()
             comparison = ev.compare(
-                x, y, metric, methods, repeats=options.repeats, n_jobs=options.jobs, random_state=0,
-                reference="lightgbm_rule", results=options.results / f"{name}-{metric}-{len(y)}.jsonl",
+                x, y, metric, methods, n_repeats=options.repeats, n_jobs=options.jobs, random_state=0,
+                reference="lightgbm_rule", trials_file=options.results / f"{name}-{metric}-{len(y)}.jsonl",
             )  # fmt: skip
             minutes = (time.perf_counter() - start) / 60
             rows = f"{len(y):,} rows, {x.shape[1]} features, {len(np.unique(y))} classes"

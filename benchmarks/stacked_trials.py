@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 import evalign as ev
-from evalign.networks import btg_net, stacked, trial_losses
+from evalign.papers.networks import btg_net, stacked, trial_losses
 from evalign.softsets import LinearStep
 
 BATCH = 256

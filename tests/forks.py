@@ -16,7 +16,7 @@ import torch.distributed  # noqa: F401
 import evalign.cli._compare
 import evalign.cli._fit
 import evalign.cli._predict
-import evalign.experiments  # noqa: F401
+import evalign.papers  # noqa: F401
 
 
 def child(arguments, streams):

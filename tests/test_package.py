@@ -14,7 +14,7 @@ SOURCE = Path(ev.__file__).parent
 #: A package imports only from packages above it (CONTRIBUTING.md).
 MAP = [
     "metrics", "softsets", "losses", "training", "decisions", "boosting", "networks", "datasets",
-    "estimators", "tables", "experiments", "reports", "cli",
+    "estimators", "selection", "tables", "reports", "papers", "cli",
 ]  # fmt: skip
 
 

@@ -13,26 +13,28 @@ if TYPE_CHECKING:
         estimators,
         losses,
         metrics,
-        networks,
+        selection,
         softsets,
         training,
     )
-    from evalign.estimators import AlignedClassifier, MetricBooster, MetricClassifier, MetricDecision, compare
+    from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision
     from evalign.losses import MetricLoss
+    from evalign.selection import AutoClassifier, compare
     from evalign.softsets import batch_size_advice
     from evalign.training import Anneal, ExactStep, StratifiedBatchSampler
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlignedClassifier", "Anneal", "ExactStep", "MetricBooster", "MetricClassifier", "MetricDecision",
+    "Anneal", "AutoClassifier", "ExactStep", "MetricBooster", "MetricClassifier", "MetricDecision",
     "MetricLoss", "StratifiedBatchSampler", "batch_size_advice", "boosting", "compare", "datasets",
-    "decisions", "estimators", "losses", "metrics", "networks", "softsets", "training",
+    "decisions", "estimators", "losses", "metrics", "selection", "softsets", "training",
 ]  # fmt: skip
 
 _HOMES = {
-    "estimators": ("AlignedClassifier", "MetricBooster", "MetricClassifier", "MetricDecision", "compare"),
+    "estimators": ("MetricBooster", "MetricClassifier", "MetricDecision"),
     "losses": ("MetricLoss",),
+    "selection": ("AutoClassifier", "compare"),
     "softsets": ("batch_size_advice",),
     "training": ("Anneal", "ExactStep", "StratifiedBatchSampler"),
 }

@@ -1,4 +1,4 @@
-"""How evalign says that an argument is wrong: its name, what was expected, what came."""
+"""The wording of errors: the name of the argument, what was expected, and what was given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def expected(argument: str, wanted: str, got: Any, hint: str = "") -> ValueError
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite real number that fits a float; True and False are not.
+    """Whether a value is a finite real number that fits a float; booleans are not.
 
     >>> is_number(0.5), is_number(10**400), is_number(float("nan")), is_number(True)
     (True, False, False, False)
@@ -32,32 +32,32 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def is_whole(value: Any, least: int = 1) -> bool:
-    """Whether a value is an integer of at least so much, NumPy's included; True and False are none.
+def is_integer(value: Any, least: int = 1) -> bool:
+    """Whether a value is an integer of at least `least`, including NumPy's; booleans are not.
 
-    >>> is_whole(3), is_whole(0), is_whole(0, least=0), is_whole(True), is_whole(2.0)
+    >>> is_integer(3), is_integer(0), is_integer(0, least=0), is_integer(True), is_integer(2.0)
     (True, False, True, False, False)
     """
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
 
 
-def check_whole(least: int = 1, **values: Any) -> None:
-    """Refuse arguments that are not integers of at least so much.
+def check_integer(least: int = 1, **values: Any) -> None:
+    """Refuse arguments that are not integers of at least `least`.
 
-    >>> check_whole(features=0)
+    >>> check_integer(features=0)
     Traceback (most recent call last):
     ValueError: Expected `features` to be an integer >= 1, but got 0.
     """
     for name, value in values.items():
-        if not is_whole(value, least):
-            raise expected(name, f"to be an integer >= {least}", shown(value))
+        if not is_integer(value, least):
+            raise expected(name, f"to be an integer >= {least}", show(value))
 
 
-def shown(value: Any) -> str:
-    """How a value is shown in an error: as Python writes it, not as NumPy does.
+def show(value: Any) -> str:
+    """Format a value for an error message as plain Python would print it, without NumPy's wrappers.
 
     >>> import numpy as np
-    >>> shown(np.float64(0.5)), shown(np.str_("a")), shown([np.int64(1)])
+    >>> show(np.float64(0.5)), show(np.str_("a")), show([np.int64(1)])
     ('0.5', "'a'", '[1]')
     """
     if isinstance(value, list | tuple):
@@ -65,14 +65,15 @@ def shown(value: Any) -> str:
     return repr(value.item() if hasattr(value, "item") and getattr(value, "size", 2) == 1 else value)
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """Say which known names are close to a misspelt one, or list them all.
+def suggest(name: str, known: Iterable[str], most: int = 10) -> str:
+    """Suggest the known names closest to a misspelt one, ignoring case, or list what there is.
 
-    >>> near("f11", ["f1", "mcc"])
-    'Did you mean f1?'
+    >>> suggest("agee", ["AGE", "city"]), suggest("zzz", ["f1", "mcc"])
+    ("Did you mean 'AGE'?", "Choose from 'f1', 'mcc'.")
     """
-    names = sorted(known)
-    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    folded = {one.strip().casefold(): one for one in known}
+    close = difflib.get_close_matches(name.strip().casefold(), folded, n=3, cutoff=0.5)
     if close:
-        return f"Did you mean {' or '.join(close)}?"
-    return f"Known: {', '.join(names)}."
+        return f"Did you mean {' or '.join(repr(folded[one]) for one in close)}?"
+    names = list(folded.values())
+    return f"Choose from {', '.join(map(repr, names[:most]))}{', ...' if len(names) > most else ''}."

@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from safetensors import SafetensorError
 from safetensors.torch import load as unpack
@@ -110,13 +111,61 @@ def _is_part(file: str, name: str) -> bool:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file, completely or not at all."""
+    with draft_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def draft_file(
+    path: Path, guard: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Iterator[BinaryIO]:
+    """Open a draft beside the path that replaces it when the block ends, or is removed if it fails.
+
+    `guard` makes a context for opening and replacing, such as one that explains their errors; it does not
+    see errors of the block itself.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with guard():
+        file = draft.open("wb")
     try:
-        with draft.open("wb") as file:
-            file.write(content)
+        yield file
+        with guard():
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
+            draft.replace(path)
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # on a full disk, closing flushes the rest and fails again
+            file.close()
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def draft_folder(target: Path) -> Iterator[Path]:
+    """Make a draft folder beside the target that replaces it when the block ends, or is removed."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)  # left by a killed process with the same number
+    try:
+        draft.mkdir()
+        yield draft
+        _replace_folder(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _replace_folder(draft: Path, target: Path) -> None:
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = target.with_name(f".{target.name}.old.{os.getpid()}")
+    try:
+        target.rename(old)
+        draft.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    finally:
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,13 +1,85 @@
-"""What evalign needs to know of PyTorch's modes."""
+"""Arithmetic and checks of tensors that all packages share."""
 
 from __future__ import annotations
 
 import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from evalign._errors import expected
 
 
-def plain_only() -> bool:
+def needs_plain_formulas() -> bool:
     """Whether hand-written gradients must give way to plain formulas.
 
-    `torch.compile` fuses those better, and `torch.func` (vmap, jvp, hessian) sees through them.
+    `torch.compile` fuses plain formulas better, and `torch.func` (vmap, jvp, hessian) can only transform
+    those.
     """
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def world_size() -> int:
+    """The number of processes that train together; 1 without an initialised `torch.distributed` group."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Divide; where the denominator is 0 the result is 0, with gradient 0.
+
+    This is the one place where 0/0 is decided, as scikit-learn's `zero_division=0`. NaN stays NaN.
+
+    >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))
+    tensor([0.5000, 0.0000])
+    """
+    return numerator / denominator.masked_fill(denominator == 0, torch.inf)
+
+
+def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
+    """The mean of the last dimension with weights; 0 where all weights are 0.
+
+    >>> weighted_mean(torch.tensor([1.0, 0.0, 0.5]), torch.tensor([True, False, True]))
+    tensor(0.7500)
+    """
+    kept = weights.to(values.dtype)
+    return divide((values * kept).sum(-1), kept.sum(-1))
+
+
+def poison(logits: Tensor) -> Tensor:
+    """0, or NaN if any logit is not finite.
+
+    >>> poison(torch.tensor([1.0, 2.0])), poison(torch.tensor([1.0, torch.inf]))
+    (tensor(0.), tensor(nan))
+    """
+    return logits.detach().sum() * 0
+
+
+def check_indices(argument: str, indices: Tensor, num_classes: int) -> None:
+    """Refuse anything but class indices in 0..num_classes - 1."""
+    if indices.is_floating_point() or indices.dtype == torch.bool:
+        raise expected(argument, "to be class indices of an integer type", indices.dtype)
+    check_range(argument, indices, 0, num_classes - 1)
+
+
+def check_range(argument: str, values: Tensor, low: float, high: float, hint: str = "") -> None:
+    """Refuse values outside [low, high] wherever they can be read without waiting for a device.
+
+    Nothing is checked under `torch.compile` or for values batched by `vmap`. On an accelerator the check
+    runs there and stops the program later.
+    """
+    if values.device.type != "cpu" and values.numel() > 0 and not torch.compiler.is_compiling():
+        torch._assert_async(((values >= low) & (values <= high)).all())
+    extremes = value_range(values)
+    if extremes is not None and not (extremes[0] >= low and extremes[1] <= high):
+        wrong = extremes[1] if extremes[0] >= low else extremes[0]
+        raise expected(argument, f"in {low}..{high}", wrong, hint)
+
+
+def value_range(values: Tensor) -> tuple[float, float] | None:
+    """The smallest and the largest value, or None if they cannot be read without waiting."""
+    if values.device.type != "cpu" or values.numel() == 0 or torch.compiler.is_compiling():
+        return None
+    try:
+        smallest, largest = values.aminmax()
+        return smallest.item(), largest.item()
+    except RuntimeError:  # values batched by vmap cannot be read
+        return None

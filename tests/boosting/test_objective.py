@@ -52,7 +52,7 @@ def test_gradient_is_that_of_autograd(name, classes, weighted):
 
     logits = torch.from_numpy(scores).requires_grad_()
     shares = torch.ones(200).double() if weight is None else torch.from_numpy(weight)
-    value, cost = plain_loss(metrics.get(name), logits, torch.from_numpy(y), shares, 0.15)
+    value, cost = plain_loss(metrics.as_metric(name), logits, torch.from_numpy(y), shares, 0.15)
     value.backward()
     spread = (cost.amax(1) - cost.amin(1))[torch.from_numpy(y)] * shares / shares.mean()
     wanted = logits.grad * 200 / spread.mean()

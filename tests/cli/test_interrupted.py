@@ -13,7 +13,7 @@ import pytest
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from evalign.cli import _fit
-from evalign.estimators import _comparison
+from evalign.selection import comparison as _comparison
 from evalign.tables import TableModel
 
 #: A shell says 130 of both: an exit with this status, and a death of this signal.

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import evalign.cli
-from evalign import __version__, experiments
+from evalign import __version__, papers
 from evalign.cli import _evaluate, main
 from evalign.datasets import NAMES
-from evalign.estimators import METHODS
-from evalign.experiments import _reproduce
-from evalign.experiments._data import MissingDataError
 from evalign.metrics import NAMED
+from evalign.papers import _reproduce
+from evalign.papers._data import MissingDataError
+from evalign.selection import METHODS
 
 COMMANDS = [
     "compare", "fit", "predict", "evaluate", "report", "metrics", "methods", "datasets", "reproduce",
@@ -123,7 +123,7 @@ class TestLists:
 
     def test_tables(self, run):
         rows = json.loads(run("reproduce", "--json").out)["tables"]
-        assert set(experiments.TABLES) <= {row["name"] for row in rows}
+        assert set(papers.TABLES) <= {row["name"] for row in rows}
         assert all(words(row["description"]) in words(run("reproduce").out) for row in rows[:3])
 
     def test_fetch(self, run):
@@ -148,7 +148,7 @@ class TestReproduce:
                     raise outcome
                 return outcome
 
-            monkeypatch.setattr(experiments, "reproduce", reproduce)
+            monkeypatch.setattr(papers, "reproduce", reproduce)
             return asked
 
         return give

@@ -8,7 +8,7 @@ import pytest
 
 from evalign import metrics
 from evalign.cli._task import classes_of
-from evalign.estimators import METHODS
+from evalign.selection import METHODS
 from evalign.tables import TableModel
 
 COMPARE = ["--methods=lightgbm,lightgbm_rule", "--repeats=2", "--jobs=1", "--json", "--quiet"]
@@ -57,9 +57,9 @@ def test_fit_predict_evaluate(run, table, tmp_path, name):
     told, model = json.loads(ran.out), TableModel.load(out)
     assert model.labels == labels
     assert told["method"] == "lightgbm_rule"
-    asked = metrics.get(metric)
+    asked = metrics.as_metric(metric)
     assert model.metric.name == asked.name
-    assert [one.name for one in model.constraints] == [metrics.constraint(bound).name for bound in bounds]
+    assert [one.name for one in model.constraints] == [metrics.as_constraint(bound).name for bound in bounds]
     ran = run("predict", out, data, f"--out={tmp_path / 'p.parquet'}", "--keep=target", "--quiet")
     assert (ran.status, ran.out, ran.err) == (0, "", "")
     pairs = pd.read_parquet(tmp_path / "p.parquet").astype(str)
@@ -72,7 +72,10 @@ def test_fit_predict_evaluate(run, table, tmp_path, name):
     assert found["matrix"] == matrix.values.tolist()
     assert found["value"] == pytest.approx(float(asked(matrix.values.tolist())), abs=1e-9)
     for bound in bounds:
-        one, constraint = found["constraints"][metrics.constraint(bound).name], metrics.constraint(bound)
+        one, constraint = (
+            found["constraints"][metrics.as_constraint(bound).name],
+            metrics.as_constraint(bound),
+        )
         assert one["satisfied"] == bool(constraint.slack(matrix.values.tolist()) >= 0)
     card = (out / "README.md").read_text()
     assert asked.name.replace("|", "\\|") in card
@@ -93,7 +96,7 @@ def test_compare(run, table, tmp_path, name):
     best = (min if name == "cost" else max)(rows, key=lambda method: rows[method]["mean"])
     if not bounds:
         assert found["best"] == best
-    assert found["advice"].startswith(f"{found['best']}: {metrics.get(metric).name} ")
+    assert found["advice"].startswith(f"{found['best']}: {metrics.as_metric(metric).name} ")
     assert json.loads((tmp_path / "comparison.json").read_text()) == found["comparison"]
 
 

@@ -28,12 +28,12 @@ def test_only_mammography_is_bundled():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("mamography", "Did you mean mammography"),
-        ("cifar10_frogs", "Did you mean cifar10_frog"),
-        ("CIFAR10", "Did you mean cifar10"),
+        ("mamography", "Did you mean 'mammography'"),
+        ("cifar10_frogs", "Did you mean 'cifar10_frog'"),
+        ("CIFAR10", "Did you mean 'cifar10'"),
         ("zzz", "Known: adult, caltech256"),
         (None, "Known: adult, caltech256"),
-        (["adult"], "Did you mean adult"),
+        (["adult"], "Did you mean 'adult'"),
     ],
 )
 def test_unknown_names_are_refused_with_a_hint(name, hint):

@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from evalign.datasets import _load, _places, _read, load
+from evalign.datasets import _load, _places, load
+from evalign.datasets import reading as _read
 
 ROW = "39, Private, 77516, HS-grad, 9, Widowed, Sales, Husband, White, Male, 0, 0, {}, Peru, <=50K"
 FILES = {

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from evalign.datasets import _read, _tables, load
+from evalign.datasets import _tables, load
+from evalign.datasets import reading as _read
 
 ADULT_TRAIN = """\
 39, State-gov, 77516, Bachelors, 13, Widowed, Sales, Not-in-family, White, Male, 2174, 0, 40, Peru, <=50K

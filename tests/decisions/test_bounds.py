@@ -26,7 +26,7 @@ def misses(bounds, y, guess, w):
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_the_best_feasible_threshold_or_the_nearest(name):
-    bounds = metrics.constraints(BOUNDS[name])
+    bounds = metrics.as_constraints(BOUNDS[name])
     generator = np.random.default_rng(len(name))
     metric = metrics.f1()
     for case in range(40):
@@ -43,13 +43,13 @@ def test_the_best_feasible_threshold_or_the_nearest(name):
         assert rule.feasible == bool(kept)
         mine = misses(bounds, y, rule.predict(p), w)
         if kept:
-            assert rule.missed == {}
+            assert rule.violations == {}
             assert rule.value == pytest.approx(max(kept))
             assert max(mine.values()) <= 1e-9
         else:
             least = min(worst for worst, _ in options)
-            assert max(rule.missed.values()) == pytest.approx(least)
-            assert rule.missed == pytest.approx({key: by for key, by in mine.items() if by > 1e-9})
+            assert max(rule.violations.values()) == pytest.approx(least)
+            assert rule.violations == pytest.approx({key: by for key, by in mine.items() if by > 1e-9})
             # Among those that miss as little, the metric decides.
             assert rule.value == pytest.approx(
                 max(value for worst, value in options if worst <= least + 1e-9)
@@ -65,9 +65,9 @@ def test_a_bound_kept_exactly_up_to_rounding_is_kept():
 
 def test_missed_bounds_survive_a_round_trip():
     rule = fit_rule([0.2, 0.7], [1, 0], "f1", "precision >= 0.9", classes=[0, 1])
-    assert rule.missed == pytest.approx({"precision() >= 0.9": 0.4})
+    assert rule.violations == pytest.approx({"precision() >= 0.9": 0.4})
     again = DecisionRule.from_json(rule.to_json())
-    assert again.missed == rule.missed
+    assert again.violations == rule.violations
     assert not again.feasible
 
 
@@ -99,7 +99,7 @@ def test_more_classes_keep_bounds():
 def test_more_classes_say_what_they_miss():
     p, y = np.full((6, 3), 1 / 3), [0, 0, 1, 1, 2, 2]
     rule = fit_rule(p, y, "f1", "accuracy >= 0.9")
-    assert rule.missed == pytest.approx({"accuracy() >= 0.9": 0.9 - 1 / 3})
+    assert rule.violations == pytest.approx({"accuracy() >= 0.9": 0.9 - 1 / 3})
     assert (rule.predict(p) == y).mean() == pytest.approx(1 / 3)
 
 
@@ -148,8 +148,8 @@ def test_three_right_out_of_three_are_no_proof():
         for c in (None, 0.9)
     )
     assert plain.feasible
-    assert list(sure.missed) == ["precision() >= 0.9"]
-    assert sure.missed["precision() >= 0.9"] > 0.1
+    assert list(sure.violations) == ["precision() >= 0.9"]
+    assert sure.violations["precision() >= 0.9"] > 0.1
     assert fit_rule(
         np.tile(p, 30), [1] * 90, "recall", "precision >= 0.9", confidence=0.9, classes=[0, 1]
     ).feasible

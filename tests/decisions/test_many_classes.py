@@ -51,7 +51,7 @@ def test_three_classes_reach_the_best_of_a_grid_of_weights():
     for case in range(100):
         n = int(generator.integers(4, 11))
         p, y = generator.dirichlet(np.ones(3), n), generator.integers(0, 3, n)
-        metric = metrics.get(names[case % 4])
+        metric = metrics.as_metric(names[case % 4])
         cells = np.zeros((len(GRID), 9))
         np.add.at(cells, (np.arange(len(GRID))[:, None], 3 * y + (p @ GRID).argmax(-1)), 1)
         best = metric(torch.from_numpy(cells.reshape(-1, 3, 3))).max().item()
@@ -61,7 +61,7 @@ def test_three_classes_reach_the_best_of_a_grid_of_weights():
 
 @pytest.mark.parametrize("name", METRICS)
 def test_never_below_argmax_or_thresholds_class_by_class(name):
-    metric = metrics.get(METRICS[name])
+    metric = metrics.as_metric(METRICS[name])
     sign = 1 if metric.higher_is_better else -1
     generator = np.random.default_rng(len(name))
     for case in range(4):

@@ -47,7 +47,7 @@ def brute(p, y, metric, w=None):
 )  # fmt: skip
 def test_two_labels_reach_the_best_of_all_pairs_of_thresholds(text):
     generator = np.random.default_rng(1)
-    metric = metrics.get(text)
+    metric = metrics.as_metric(text)
     reached = 0
     for case in range(20):
         p, y = rows(generator, 6, 2, tied=case % 2 == 0)
@@ -59,7 +59,7 @@ def test_two_labels_reach_the_best_of_all_pairs_of_thresholds(text):
 @pytest.mark.parametrize("text", ["f1(average='micro')", "jaccard(average='micro')", "mcc", "accuracy"])
 def test_never_below_a_threshold_for_all(text):
     generator = np.random.default_rng(2)
-    metric = metrics.get(text)
+    metric = metrics.as_metric(text)
     for _ in range(3):
         p, y = rows(generator, 200, 6)
         w = generator.exponential(size=200)
@@ -108,7 +108,7 @@ def test_bounds_over_labels():
             assert bound.score(y, rule.predict(p)) >= 0.7 - 1e-9
             assert rule.value >= 0.9 * max(kept)
         else:
-            assert sum(rule.missed.values()) == pytest.approx(min(misses))
+            assert sum(rule.violations.values()) == pytest.approx(min(misses))
 
 
 def test_under_a_bound_never_below_a_feasible_threshold_for_all():

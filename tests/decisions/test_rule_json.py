@@ -26,7 +26,7 @@ def test_rules_come_back_the_same(classes):
     np.testing.assert_array_equal(again.weights, rule.weights)
     np.testing.assert_array_equal(again.predict(p), rule.predict(p))
     assert type(again.predict(p)[0]) is type(rule.predict(p)[0])
-    assert (again.value, again.metric, again.missed) == (rule.value, rule.metric, rule.missed)
+    assert (again.value, again.metric, again.violations) == (rule.value, rule.metric, rule.violations)
 
 
 def test_many_labels_come_back_the_same():

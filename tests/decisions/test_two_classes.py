@@ -66,7 +66,7 @@ def random_rows(generator, case):
 @pytest.mark.parametrize("name", CASES)
 def test_the_value_is_the_best_of_all_thresholds(name):
     metric, naive = CASES[name]
-    metric = metrics.get(metric)
+    metric = metrics.as_metric(metric)
     sign = 1 if metric.higher_is_better else -1
     generator = np.random.default_rng(len(name))
     for case in range(70):

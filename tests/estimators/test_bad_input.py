@@ -75,9 +75,9 @@ def test_bad_settings(name, value):
 
 
 @pytest.mark.parametrize(("settings", "hint"), [
-    ({"strategy": "alligned"}, "Did you mean aligned"), ({"strategy": "Focal"}, "Did you mean focal"),
-    ({"strategy": "crossentropy"}, "Did you mean cross_entropy"), ({"metric": "f11"}, "Did you mean f1"),
-    ({"metric": "balanced_acuracy"}, "Did you mean balanced_accuracy"),
+    ({"strategy": "alligned"}, "Did you mean 'aligned'"), ({"strategy": "Focal"}, "Did you mean 'focal'"),
+    ({"strategy": "crossentropy"}, "Did you mean 'cross_entropy'"), ({"metric": "f11"}, "Did you mean 'f1'"),
+    ({"metric": "balanced_acuracy"}, "Did you mean 'balanced_accuracy'"),
     ({"strategy": "xyz"}, "Known: aligned, cross_entropy"), ({"metric": "xyz"}, "Known: accuracy"),
 ], ids=name)  # fmt: skip
 def test_near_names(settings, hint):
@@ -241,7 +241,7 @@ class Explosive(nn.Module):
 def test_explosion_in_the_first_epoch(strategy):
     """Nothing was learnt, but there is a model without NaN, and a warning that says why it is poor."""
     with pytest.warns(UserWarning, match="not finite in epoch 0 .*Try a lower `lr`"):
-        model = classifier("f1", strategy, lr=1e30).fit(X, Y)
+        model = classifier("f1", strategy, learning_rate=1e30).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -269,7 +269,7 @@ def test_explosion_in_the_second_phase_keeps_the_first():
 def test_exploded_weights_are_no_candidate():
     """One batch an epoch: its loss is finite, the weights after it are not, and argmax of NaN is class 0."""
     with pytest.warns(UserWarning, match="not finite"):
-        model = classifier("recall(positive=0)", lr=1e30, batch_size=200).fit(X, Y)
+        model = classifier("recall(positive=0)", learning_rate=1e30, batch_size=200).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
 
 

@@ -25,8 +25,8 @@ QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "r
 
 @parametrize_with_checks(
     [
-        MetricBooster(n_estimators=20, metric_rounds=2, patience=2, bags=2, n_jobs=1),
-        MetricBooster(n_estimators=20, patience=5, n_jobs=1, strategy="log_loss", rule=False, bags=1),
+        MetricBooster(n_estimators=20, metric_rounds=2, patience=2, n_bags=2, n_jobs=1),
+        MetricBooster(n_estimators=20, patience=5, n_jobs=1, strategy="log_loss", rule=False, n_bags=1),
     ],
     expected_failed_checks=lambda model: FAILURES | RULED if model.rule else FAILURES,
 )
@@ -50,8 +50,8 @@ def data():
 @pytest.mark.parametrize("metric", ["f1", "mcc", "balanced_accuracy"])
 def test_never_below_the_log_loss_with_a_rule_on_held_rows(data, metric, bags):
     X, _, y, _ = data
-    plain = MetricBooster(metric, strategy="log_loss", bags=bags, **QUICK).fit(X, y)
-    ours = MetricBooster(metric, bags=bags, **QUICK).fit(X, y)
+    plain = MetricBooster(metric, strategy="log_loss", n_bags=bags, **QUICK).fit(X, y)
+    ours = MetricBooster(metric, n_bags=bags, **QUICK).fit(X, y)
     assert ours.validation_score_ >= plain.validation_score_
     assert plain.n_iter_[0][1] == 0
 
@@ -60,8 +60,8 @@ def test_rounds_on_the_metric_are_kept_where_they_help():
     kept = 0
     for seed in range(6):
         X, y = rare(1500, seed)
-        model = MetricBooster("f1", bags=3, **QUICK).fit(X, y)
-        plain = MetricBooster("f1", bags=3, strategy="log_loss", **QUICK).fit(X, y)
+        model = MetricBooster("f1", n_bags=3, **QUICK).fit(X, y)
+        plain = MetricBooster("f1", n_bags=3, strategy="log_loss", **QUICK).fit(X, y)
         rounds = [metric for _, metric in model.n_iter_]
         assert (model.validation_score_ > plain.validation_score_) == any(rounds)
         kept += any(rounds)
@@ -74,7 +74,7 @@ def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):
     from evalign.estimators._preparation import stratified_split
 
     X, X_test, y, _ = data
-    ours = MetricBooster(strategy="log_loss", rule=False, bags=1, **QUICK).fit(X, y)
+    ours = MetricBooster(strategy="log_loss", rule=False, n_bags=1, **QUICK).fit(X, y)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     rows, held = stratified_split(y, 0.2, seed)
     theirs = LGBMClassifier(
@@ -93,7 +93,7 @@ def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):
 
 def test_the_rule_comes_from_rows_no_bag_was_trained_on(data):
     X, _, y, _ = data
-    model = MetricBooster("f1", bags=4, strategy="log_loss", **QUICK).fit(X, y)
+    model = MetricBooster("f1", n_bags=4, strategy="log_loss", **QUICK).fit(X, y)
     assert len(model.stages_) == 4
     # Every row is held out once: the rule's value is an F1 over all rows, far below that in training.
     assert model.rule_.value == model.validation_score_
@@ -102,7 +102,7 @@ def test_the_rule_comes_from_rows_no_bag_was_trained_on(data):
 
 def test_bags_average_their_scores(data):
     X, X_test, y, _ = data
-    model = MetricBooster("f1", bags=3, rule=False, **QUICK).fit(X, y)
+    model = MetricBooster("f1", n_bags=3, rule=False, **QUICK).fit(X, y)
     mean = np.mean([stage.scores(X_test) for stage in model.stages_], axis=0)
     np.testing.assert_allclose(model.decision_function(X_test), mean)
 
@@ -120,13 +120,15 @@ def test_more_classes_labels_sparse_and_missing_values():
         900, 10, n_informative=6, n_classes=4, weights=[0.6, 0.2, 0.1, 0.1], random_state=0
     )
     labels = np.array(["ash", "beech", "oak", "yew"])[y]
-    model = MetricBooster("f1", bags=2, **QUICK).fit(X, labels)
+    model = MetricBooster("f1", n_bags=2, **QUICK).fit(X, labels)
     assert set(model.predict(X)) <= set(labels)
     np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
     assert model.decision_function(X).shape == (900, 4)
-    assert (MetricBooster("f1", bags=2, **QUICK).fit(sparse.csr_matrix(X), labels).predict(X)).shape == (900,)
+    assert (MetricBooster("f1", n_bags=2, **QUICK).fit(sparse.csr_matrix(X), labels).predict(X)).shape == (
+        900,
+    )
     X[::3, 2] = np.nan
-    assert MetricBooster("f1", bags=2, **QUICK).fit(X, labels).validation_score_ > 0.5
+    assert MetricBooster("f1", n_bags=2, **QUICK).fit(X, labels).validation_score_ > 0.5
 
 
 def test_probabilities_are_calibrated_after_rounds_on_the_metric():
@@ -136,7 +138,7 @@ def test_probabilities_are_calibrated_after_rounds_on_the_metric():
 
     X, y = rare(6000)
     for seed in range(5):
-        model = MetricBooster("recall + precision", bags=1, **{**QUICK, "random_state": seed}).fit(
+        model = MetricBooster("recall + precision", n_bags=1, **{**QUICK, "random_state": seed}).fit(
             X[:4000], y[:4000]
         )
         if model.scaling_ is not None:
@@ -155,13 +157,13 @@ def test_probabilities_are_calibrated_after_rounds_on_the_metric():
 
 def test_constraints_are_kept_on_held_rows_and_reported_if_not(data):
     X, _, y, _ = data
-    model = MetricBooster("recall", "precision >= 0.8", bags=3, **QUICK).fit(X, y)
+    model = MetricBooster("recall", "precision >= 0.8", n_bags=3, **QUICK).fit(X, y)
     assert model.rule_.feasible
-    free = MetricBooster("recall", bags=3, **QUICK).fit(X, y)
+    free = MetricBooster("recall", n_bags=3, **QUICK).fit(X, y)
     assert precision_score(y, free.predict(X)) < precision_score(y, model.predict(X))
     noise = np.random.default_rng(0).normal(size=X.shape)
     with pytest.warns(UserWarning, match=r"No rule keeps .* precision"):
-        hopeless = MetricBooster("recall", ["precision >= 0.99", "recall >= 0.9"], bags=1, **QUICK).fit(
+        hopeless = MetricBooster("recall", ["precision >= 0.99", "recall >= 0.9"], n_bags=1, **QUICK).fit(
             noise, y
         )
     assert not hopeless.rule_.feasible
@@ -169,38 +171,40 @@ def test_constraints_are_kept_on_held_rows_and_reported_if_not(data):
 
 def test_class_weight_multiplies_the_weights_of_the_rows(data):
     X, X_test, y, y_test = data
-    plain = MetricBooster(strategy="log_loss", rule=False, bags=1, **QUICK).fit(X, y)
-    balanced = MetricBooster(strategy="log_loss", rule=False, bags=1, class_weight="balanced", **QUICK).fit(
+    plain = MetricBooster(strategy="log_loss", rule=False, n_bags=1, **QUICK).fit(X, y)
+    balanced = MetricBooster(strategy="log_loss", rule=False, n_bags=1, class_weight="balanced", **QUICK).fit(
         X, y
     )
-    named = MetricBooster(strategy="log_loss", rule=False, bags=1, class_weight={1: 10.0}, **QUICK).fit(X, y)
+    named = MetricBooster(strategy="log_loss", rule=False, n_bags=1, class_weight={1: 10.0}, **QUICK).fit(
+        X, y
+    )
     assert recall_score(y_test, balanced.predict(X_test)) > recall_score(y_test, plain.predict(X_test))
     assert named.predict_proba(X_test)[:, 1].mean() > plain.predict_proba(X_test)[:, 1].mean()
-    ruled = MetricBooster(bags=1, class_weight={1: 10.0}, **QUICK).fit(X, y)
-    same = MetricBooster(bags=1, **QUICK).fit(X, y, np.where(y == 1, 10.0, 1.0))
+    ruled = MetricBooster(n_bags=1, class_weight={1: 10.0}, **QUICK).fit(X, y)
+    same = MetricBooster(n_bags=1, **QUICK).fit(X, y, np.where(y == 1, 10.0, 1.0))
     np.testing.assert_allclose(ruled.decision_function(X_test), same.decision_function(X_test), atol=1e-6)
 
 
 def test_sample_weight_counts(data):
     X, _, y, _ = data
     weight = np.where(y == 1, 10.0, 1.0)
-    heavy = MetricBooster("f1", bags=1, **QUICK).fit(X, y, weight)
-    light = MetricBooster("f1", bags=1, **QUICK).fit(X, y)
+    heavy = MetricBooster("f1", n_bags=1, **QUICK).fit(X, y, weight)
+    light = MetricBooster("f1", n_bags=1, **QUICK).fit(X, y)
     assert heavy.predict(X).sum() > light.predict(X).sum()
     np.testing.assert_array_equal(
-        heavy.predict(X), MetricBooster("f1", bags=1, **QUICK).fit(X, y, 7 * weight).predict(X)
+        heavy.predict(X), MetricBooster("f1", n_bags=1, **QUICK).fit(X, y, 7 * weight).predict(X)
     )
 
 
 def test_same_seed_same_model(data):
     X, X_test, y, _ = data
-    one, two = (MetricBooster("f1", bags=2, **QUICK).fit(X, y) for _ in range(2))
+    one, two = (MetricBooster("f1", n_bags=2, **QUICK).fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(one.decision_function(X_test), two.decision_function(X_test))
 
 
 def test_params_reach_lightgbm(data):
     X, _, y, _ = data
-    model = MetricBooster(bags=1, params={"max_depth": 1}, **QUICK).fit(X, y)
+    model = MetricBooster(n_bags=1, params={"max_depth": 1}, **QUICK).fit(X, y)
     trees = model.stages_[0].base.dump_model()["tree_info"]
     assert max(tree["num_leaves"] for tree in trees) == 2
 
@@ -220,10 +224,10 @@ def test_many_classes_have_few_bins(classes, params, most):
 
 def test_grid_search_pipeline_clone_pickle(data):
     X, X_test, y, _ = data
-    pipeline = make_pipeline(StandardScaler(), MetricBooster(bags=1, **QUICK))
+    pipeline = make_pipeline(StandardScaler(), MetricBooster(n_bags=1, **QUICK))
     grid = GridSearchCV(pipeline, {"metricbooster__num_leaves": [4, 8]}, scoring="f1", cv=2).fit(X, y)
     assert grid.best_score_ > 0
-    model = MetricBooster("mcc", bags=2, **QUICK).fit(X, y)
+    model = MetricBooster("mcc", n_bags=2, **QUICK).fit(X, y)
     assert clone(model).get_params() == model.get_params()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_test), model.predict(X_test))
 
@@ -257,7 +261,7 @@ def test_save_and_load(tmp_path, classes, settings):
 @pytest.fixture
 def saved(tmp_path, data):
     X, _, y, _ = data
-    MetricBooster("f1", bags=1, **QUICK).fit(X[:300], y[:300]).save(tmp_path)
+    MetricBooster("f1", n_bags=1, **QUICK).fit(X[:300], y[:300]).save(tmp_path)
     return tmp_path
 
 
@@ -300,7 +304,7 @@ def test_missing_and_foreign_folders_are_refused(tmp_path, saved):
 
 def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
     X, _, y, _ = data
-    model = MetricBooster(lambda c: c.precision + c.recall, bags=1, **QUICK).fit(X[:300], y[:300])
+    model = MetricBooster(lambda c: c.precision + c.recall, n_bags=1, **QUICK).fit(X[:300], y[:300])
     with pytest.raises(ValueError, match="written as text"):
         model.save(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -312,7 +316,7 @@ def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
         ({"metric": "f2"}, "`metric` to be a known name"),
         ({"metric": "auroc"}, "one number"),
         ({"constraints": "precision > 0.9"}, "`constraint"),
-        ({"strategy": "logloss"}, "Did you mean log_loss"),
+        ({"strategy": "logloss"}, "Did you mean 'log_loss'"),
         ({"n_estimators": 0}, "`n_estimators` to be an integer >= 1"),
         ({"bags": 0}, "`bags` to be an integer >= 1"),
         ({"bags": "many"}, "`bags` to be an integer >= 1"),

@@ -104,6 +104,8 @@ def test_what_is_no_text_of_trees_is_refused(content):
 
 def test_linear_trees_are_not_saved(rows, tmp_path):
     X, y = rows
-    model = MetricBooster(strategy="log_loss", bags=1, params={"linear_tree": True}, n_estimators=5, n_jobs=1)
+    model = MetricBooster(
+        strategy="log_loss", n_bags=1, params={"linear_tree": True}, n_estimators=5, n_jobs=1
+    )
     with pytest.raises(ValueError, match="Expected `params` without linear trees, to be saved"):
         model.fit(X, y > 0).save(tmp_path / "m")

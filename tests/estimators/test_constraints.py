@@ -15,8 +15,8 @@ from evalign.estimators import MetricClassifier
 from evalign.estimators._strategies import STRATEGIES, Problem, phases
 from evalign.losses import MetricLoss
 from evalign.softsets import LinearStep
+from evalign.training import Fit, Phase, TrainingData
 from evalign.training._checkpoint import Checkpoint
-from evalign.training._fit import Fit, Phase, Table
 
 BOUND = "precision() >= 0.8"
 FAST = {"hidden": (16,), "max_epochs": 25, "patience": 5, "lr": 0.01, "random_state": 0}
@@ -73,8 +73,8 @@ class Scripted(Fit):
     """Epoch k sets the weight to k; what it is judged to be is written in advance."""
 
     def __init__(self, script, **options):
-        model, table = nn.Linear(1, 2), Table(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]))
-        bounds = metrics.constraints("precision >= 0.9")
+        model, table = nn.Linear(1, 2), TrainingData(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]))
+        bounds = metrics.as_constraints("precision >= 0.9")
         super().__init__(
             model, table, table, metrics.recall(), batch_size=4, seed=0, constraints=bounds, **options
         )
@@ -125,7 +125,7 @@ def test_multipliers_are_given_time_to_reach_the_bound():
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_knows_its_constraints(strategy):
-    bounds = metrics.constraints("precision >= 0.8")
+    bounds = metrics.as_constraints("precision >= 0.8")
     targets = torch.tensor([0, 1] * 10)
     plan = phases(strategy, Problem(metrics.f1(), targets, 2, None, 0.1, 5, 5, bounds))
     assert plan[-1].by_metric
@@ -167,7 +167,7 @@ def test_the_rule_decides(calibrate):
 
 def test_the_rule_of_bags_is_fitted_on_all_rows():
     train, _ = data(rows=1000)
-    bags = MetricClassifier("f1", rule=True, bags=3, strategy="cross_entropy", **FAST).fit(*train)
+    bags = MetricClassifier("f1", rule=True, n_bags=3, strategy="cross_entropy", **FAST).fit(*train)
     plain = clone(bags).set_params(rule=False).fit(*train)
     assert bags.validation_score_ == bags.rule_.value >= plain.validation_score_
     p = bags.predict_proba(train[0])
@@ -257,7 +257,10 @@ def test_parameters_are_stored_untouched():
     model = constrained(constraints=bounds)
     assert model.get_params()["constraints"] is bounds
     copied = clone(model)
-    assert [metrics.constraint(bound).name for bound in copied.constraints] == [BOUND, "specificity() >= 0.1"]
+    assert [metrics.as_constraint(bound).name for bound in copied.constraints] == [
+        BOUND,
+        "specificity() >= 0.1",
+    ]
     train, valid = data()
     copied.fit(*train, validation_data=valid)
     assert model.constraints is bounds
@@ -287,8 +290,8 @@ class KilledError(Exception):
 
 def test_an_interrupted_run_goes_on_with_its_multipliers(tmp_path):
     (X, y), _ = data()
-    table = Table(torch.tensor(X, dtype=torch.float32), torch.tensor(y))
-    bounds = metrics.constraints("precision >= 0.8")
+    table = TrainingData(torch.tensor(X, dtype=torch.float32), torch.tensor(y))
+    bounds = metrics.as_constraints("precision >= 0.8")
 
     def run(checkpoint, last=99):
         def report(row):

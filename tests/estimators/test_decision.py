@@ -238,7 +238,7 @@ def test_many_jobs_give_the_same_rule():
         ({"cv": object()}, "or 'prefit'"),
         ({"refit": False}, "`refit` to be True"),
         ({"metric": "auroc"}, "one number"),
-        ({"metric": "f11"}, "Did you mean f1"),
+        ({"metric": "f11"}, "Did you mean 'f1'"),
         ({"constraints": "precision = 0.9"}, "`constraint"),
         ({"confidence": 2}, "`confidence` in"),
     ],

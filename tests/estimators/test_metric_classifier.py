@@ -88,7 +88,7 @@ def test_strategies_for_two_classes_refuse_three(three, strategy):
 ], ids=name)  # fmt: skip
 def test_any_metric_beats_both_constants(two, metric):
     features, labels, new, truth = two
-    metric = metrics.get(metric)
+    metric = metrics.as_metric(metric)
     value = metric.score(truth, classifier(metric).fit(features, labels).predict(new))
     for label in (0, 1):
         constant = metric.score(truth, np.full_like(truth, label))
@@ -398,7 +398,9 @@ def test_class_weight_by_label(noisy):
 def test_validation_score_is_the_metric_there(noisy, metric, strategy):
     features, labels, new, truth = noisy
     model = classifier(metric, strategy, max_epochs=4).fit(features, labels, validation_data=(new, truth))
-    assert model.validation_score_ == pytest.approx(metrics.get(metric).score(truth, model.predict(new)))
+    assert model.validation_score_ == pytest.approx(
+        metrics.as_metric(metric).score(truth, model.predict(new))
+    )
 
 
 @pytest.mark.parametrize("metric", ["f1", "mcc", COST, "fbeta(beta=3)"])
@@ -410,7 +412,7 @@ def test_aligned_is_never_below_its_cross_entropy(noisy, metric, seed):
     groups = itertools.groupby(model.history_, key=lambda row: row["phase"])
     first, second = (list(rows) for _, rows in groups)
     start = min(first, key=lambda row: row["valid_loss"])["valid_metric"]
-    best = max if metrics.get(metric).higher_is_better else min
+    best = max if metrics.as_metric(metric).higher_is_better else min
     candidates = [start] + [row["valid_metric"] for row in second]
     assert model.validation_score_ == pytest.approx(best(candidates))
 
@@ -449,7 +451,7 @@ def test_history_tells_the_metric_itself(noisy):
 @pytest.mark.parametrize("settings", [{}, {"class_weight": {0: 1, 1: 6}}], ids=["plain", "weighted"])
 def test_cross_entropy_ends_with_its_lowest_validation_loss(noisy, settings):
     features, labels, new, truth = noisy
-    model = classifier("f1", "cross_entropy", lr=0.1, max_epochs=20, **settings)
+    model = classifier("f1", "cross_entropy", learning_rate=0.1, max_epochs=20, **settings)
     model.fit(features, labels, validation_data=(new, truth))
     losses = [row["valid_loss"] for row in model.history_]
     assert min(losses) < losses[-1], "the last epoch was the best: nothing to restore"
@@ -460,7 +462,7 @@ def test_cross_entropy_ends_with_its_lowest_validation_loss(noisy, settings):
 
 def test_training_stops_after_patience(noisy):
     features, labels, *held = noisy
-    model = classifier("f1", "cross_entropy", lr=0.1, max_epochs=100, patience=4)
+    model = classifier("f1", "cross_entropy", learning_rate=0.1, max_epochs=100, patience=4)
     losses = [row["valid_loss"] for row in model.fit(features, labels, validation_data=held).history_]
     assert len(losses) == np.argmin(losses) + 1 + 4 < 100
 
@@ -592,7 +594,9 @@ def test_batch_norm_meets_no_batch_of_one_row(two):
 
 def test_warm_start_goes_on(noisy):
     features, labels, new, _ = noisy
-    model = classifier("f1", "cross_entropy", lr=0.005, max_epochs=80, warm_start=True).fit(features, labels)
+    model = classifier("f1", "cross_entropy", learning_rate=0.005, max_epochs=80, warm_start=True).fit(
+        features, labels
+    )
     first, loss, epochs = model.predict_proba(new), model.history_[0]["train_loss"], model.n_iter_
     model.fit(features, labels)
     assert np.abs(model.predict_proba(new) - first).max() > 1e-6
@@ -609,7 +613,9 @@ def test_cold_start_does_not(two):
 def test_warm_start_keeps_the_scaling(two):
     """Weights learnt on scaled features would be worthless on features scaled otherwise."""
     features, labels, new, _ = two
-    model = classifier("f1", "cross_entropy", lr=1e-9, max_epochs=1, warm_start=True).fit(features, labels)
+    model = classifier("f1", "cross_entropy", learning_rate=1e-9, max_epochs=1, warm_start=True).fit(
+        features, labels
+    )
     first = model.predict_proba(new)
     model.fit(features * 5 + 3, labels)
     np.testing.assert_allclose(model.predict_proba(new), first, atol=1e-5)

@@ -133,7 +133,7 @@ def test_settings_come_back(tmp_path, settings):
     loaded = load(tmp_path)
     same(loaded, model)
     before, after = model.get_params(), loaded.get_params()
-    one, other = (metrics.get(params.pop("metric")) for params in (before, after))
+    one, other = (metrics.as_metric(params.pop("metric")) for params in (before, after))
     for matrix in torch.rand(5, 2, 2, dtype=torch.float64, generator=torch.manual_seed(0)):
         assert one(matrix) == other(matrix)
     assert one.higher_is_better == other.higher_is_better
@@ -246,7 +246,7 @@ def f1(c):
     0.5 * metrics.f1() + 0.5 * metrics.metric(f1),
     0.5 * metrics.f1() + 0.5 * metrics.metric("sqrt(recall)", positive=0),
     0.5 * metrics.f1() + 0.5 * metrics.metric("sqrt(recall)", average="macro"),
-], ids=lambda metric: metrics.get(metric).name)  # fmt: skip
+], ids=lambda metric: metrics.as_metric(metric).name)  # fmt: skip
 def test_metric_that_its_text_does_not_give_back(tmp_path, metric):
     model = classifier(metric).fit(X, Y)
     with pytest.raises(ValueError, match="Expected `metric` that can be written as text"):

@@ -1,4 +1,4 @@
-"""Tables that are not numbers: `prepare` in `compare` and `AlignedClassifier`; models trained once."""
+"""Tables that are not numbers: `prepare` in `compare` and `AutoClassifier`; models trained once."""
 
 from typing import ClassVar
 
@@ -10,8 +10,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from evalign import AlignedClassifier, MetricBooster, MetricClassifier, compare
-from evalign.estimators import _trials
+from evalign import AutoClassifier, MetricBooster, MetricClassifier, compare
+from evalign.selection import trials as _trials
 
 RANDOM = np.random.default_rng(0)
 TABLE = pd.DataFrame({"size": RANDOM.normal(size=200), "colour": RANDOM.choice(["red", "blue"], 200)})
@@ -34,7 +34,7 @@ METHODS = {"guess": DummyClassifier(), "logistic": LogisticRegression()}
 
 def test_the_preparation_is_fitted_on_training_rows_only():
     Spy.seen.clear()
-    found = compare(TABLE, Y, "balanced_accuracy", METHODS, repeats=2, prepare=PREPARE)
+    found = compare(TABLE, Y, "balanced_accuracy", METHODS, n_repeats=2, preprocessor=PREPARE)
     assert found.best == "logistic"
     assert Spy.seen == [160] * 4
     assert not hasattr(PREPARE, "transformers_")
@@ -42,7 +42,7 @@ def test_the_preparation_is_fitted_on_training_rows_only():
 
 def test_aligned_classifier_predicts_from_the_table_itself(tmp_path):
     settings = {"methods": METHODS, "cv": 3, "random_state": 0, "prepare": PREPARE}
-    model = AlignedClassifier("balanced_accuracy", **settings, results=tmp_path / "trials.jsonl").fit(
+    model = AutoClassifier("balanced_accuracy", **settings, trials_file=tmp_path / "trials.jsonl").fit(
         TABLE, Y
     )
     assert model.best_method_ == "logistic"
@@ -50,18 +50,18 @@ def test_aligned_classifier_predicts_from_the_table_itself(tmp_path):
     assert model.predict_proba(TABLE[:3]).shape == (3, 2)
     assert len((tmp_path / "trials.jsonl").read_text().splitlines()) == 6
     Spy.seen.clear()
-    again = AlignedClassifier("balanced_accuracy", **settings, results=tmp_path / "trials.jsonl").fit(
+    again = AutoClassifier("balanced_accuracy", **settings, trials_file=tmp_path / "trials.jsonl").fit(
         TABLE, Y
     )
     assert Spy.seen == [200]  # no trial was run again, only the refit
     np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
     with pytest.raises(ValueError, match="`random_state` to be an integer with `results`"):
-        AlignedClassifier(results=tmp_path / "t", prepare=PREPARE).fit(TABLE, Y)
+        AutoClassifier(trials_file=tmp_path / "t", preprocessor=PREPARE).fit(TABLE, Y)
 
 
 def test_bad_preparations_are_refused():
     with pytest.raises(ValueError, match="Expected `prepare` to be a scikit-learn transformer"):
-        compare(TABLE, Y, "f1", METHODS, prepare="scale")
+        compare(TABLE, Y, "f1", METHODS, preprocessor="scale")
 
 
 NETWORK = {"hidden": (8,), "max_epochs": 5}
@@ -81,12 +81,12 @@ def test_with_and_without_its_rule_it_is_trained_once(kind, strategy, other, set
         "other": kind("f1", strategy=other, rule=True, **settings),
     }
     alone = {
-        name: compare(X, Y, "f1", {name: one}, repeats=2, prepare=prepare).rows[0].values
+        name: compare(X, Y, "f1", {name: one}, n_repeats=2, preprocessor=prepare).rows[0].values
         for name, one in methods.items()
     }
     fitted, fit = [], kind.fit
     monkeypatch.setattr(kind, "fit", lambda self, *rows: (fitted.append(self.rule), fit(self, *rows))[1])
-    found = compare(X, Y, "f1", methods, repeats=2, prepare=prepare)
+    found = compare(X, Y, "f1", methods, n_repeats=2, preprocessor=prepare)
     assert {row.method: row.values for row in found.rows} == alone
     assert fitted == [True] * 4
     assert alone["plain"] != alone["ruled"]
@@ -101,5 +101,5 @@ def test_an_error_in_a_shared_training_is_told_of_each_method():
     with pytest.raises(
         ValueError, match=r"plain: ValueError: Expected `lr`.*ruled: ValueError: Expected `lr`"
     ):
-        compare(X, Y, "f1", methods, repeats=1)
+        compare(X, Y, "f1", methods, n_repeats=1)
     assert _trials.Task("broken", 0, lambda: 1 / 0, X, X).training == "broken cannot be made"

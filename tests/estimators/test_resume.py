@@ -115,9 +115,9 @@ def test_more_bags_than_rows_of_a_class_are_refused():
     y[:] = 0
     y[:3] = 1
     with pytest.raises(ValueError, match="Expected `bags` of at most 3"):
-        ev.MetricClassifier(bags=4).fit(x, y)
+        ev.MetricClassifier(n_bags=4).fit(x, y)
     with pytest.raises(ValueError, match="to be None with bags"):
-        ev.MetricClassifier(bags=2).fit(x, y, validation_data=(x, y))
+        ev.MetricClassifier(n_bags=2).fit(x, y, validation_data=(x, y))
 
 
 def test_calibration_changes_probabilities_but_no_prediction(tmp_path):

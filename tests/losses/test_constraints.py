@@ -87,7 +87,7 @@ def test_soft_targets_and_class_weights_are_counted():
 @pytest.mark.parametrize("memory", [0.0, 0.7])
 def test_value_and_gradient_are_those_of_the_plain_formula(task, memory):
     loss, plain = constrained(BOUNDS, memory=memory), MetricLoss("recall", memory=memory)
-    bounds = [metrics.constraint(text) for text in BOUNDS]
+    bounds = [metrics.as_constraint(text) for text in BOUNDS]
     for seed in range(3):
         logits, targets = batch(task, seed=seed)
         multipliers = loss.multipliers.clone()
@@ -148,7 +148,7 @@ def test_in_eval_mode_a_miss_counts_once_whatever_the_multipliers():
     logits, targets = batch()
     loss, plain = constrained(BOUNDS).eval(), MetricLoss("recall")
     matrix = plain.measure(logits, targets).confusion
-    slacks = [metrics.constraint(text).slack(matrix).item() for text in BOUNDS]
+    slacks = [metrics.as_constraint(text).slack(matrix).item() for text in BOUNDS]
     wanted = plain(logits, targets).item() + sum(max(0.0, -slack) for slack in slacks)
     for multiplier in (0.0, 7.0):
         loss.multipliers.fill_(multiplier)

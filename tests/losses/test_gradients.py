@@ -218,7 +218,7 @@ RIVALS = ["f1", "recall", "balanced_accuracy", "fbeta(beta=3)", "fbeta(beta=0.3)
 def test_training_on_a_metric_wins_on_that_metric_and_nears_its_optimum():
     trained = {name: best_threshold_model(name) for name in RIVALS}
     for name in RIVALS:
-        metric = metrics.get(name)
+        metric = metrics.as_metric(name)
         scores = {rival: metric.score(y, guess) for rival, (y, guess, _) in trained.items()}
         y, _, x = trained[name]
         best = max(metric.score(y, (x > t).long()) for t in torch.linspace(-3, 4, 141))

@@ -53,7 +53,7 @@ def naive_confusion(logits, targets, t):
 @pytest.mark.parametrize("t", [0.05, 0.2])
 def test_the_loss_is_one_minus_the_metric_of_the_soft_matrix(name, d, t):
     logits, targets = batch(d)
-    wanted = 1 - metrics.get(name)(naive_confusion(logits, targets, t)).item()
+    wanted = 1 - metrics.as_metric(name)(naive_confusion(logits, targets, t)).item()
     loss = MetricLoss(name, temperature=t)
     assert loss(logits, targets).item() == pytest.approx(wanted, abs=1e-9)
     np.testing.assert_allclose(loss.last_confusion, naive_confusion(logits, targets, t), atol=1e-9)
@@ -277,9 +277,9 @@ def test_memory_does_not_shrink_the_gradient():
 
 
 def _rows(loss, logits, targets):
-    from evalign.losses._inputs import as_rows
+    from evalign.losses._inputs import as_batch
 
-    rows = as_rows(logits, targets)
+    rows = as_batch(logits, targets)
     return rows, rows.shares()[0]
 
 
@@ -434,7 +434,7 @@ def test_temperature_can_be_set_and_is_checked():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metric": "f2"}, "Did you mean f1"),
+        ({"metric": "f2"}, "Did you mean 'f1'"),
         ({"metric": "f1", "task": "regression"}, "`task` to be one of"),
         ({"metric": "f1", "temperature": 0.7}, r"`temperature` in \(0, 0.4\], but got 0.7"),
         ({"metric": "f1", "memory": 1}, r"`memory` in \[0, 1\)"),

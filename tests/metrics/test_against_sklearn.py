@@ -32,7 +32,7 @@ MATRICES = tuple(random_matrices())
 AVERAGES = ("auto", "macro", "micro", "weighted", None)
 
 
-def as_rows(matrix):
+def as_batch(matrix):
     """One weighted row for each filled cell: true labels, predicted labels, weights."""
     truth, guess = matrix.nonzero()
     return truth, guess, matrix[truth, guess]
@@ -40,7 +40,7 @@ def as_rows(matrix):
 
 @functools.cache
 def precision_recall_fbeta(index, average, beta):
-    truth, guess, weight = as_rows(MATRICES[index])
+    truth, guess, weight = as_batch(MATRICES[index])
     return sk.precision_recall_fscore_support(
         truth, guess, beta=beta, average=average, sample_weight=weight, zero_division=0
     )[:3]
@@ -60,13 +60,13 @@ def fbeta(index, average, beta):
 
 @functools.cache
 def jaccard(index, average):
-    truth, guess, weight = as_rows(MATRICES[index])
+    truth, guess, weight = as_batch(MATRICES[index])
     return sk.jaccard_score(truth, guess, average=average, sample_weight=weight, zero_division=0)
 
 
 @functools.cache
 def one_against_rest(index):
-    truth, guess, weight = as_rows(MATRICES[index])
+    truth, guess, weight = as_batch(MATRICES[index])
     return sk.multilabel_confusion_matrix(truth, guess, sample_weight=weight)
 
 
@@ -138,7 +138,7 @@ def reference(name, average, index):
         if average == "auto":
             average = "binary" if len(MATRICES[index]) == 2 else "macro"
         return PER_CLASS[name][1](index, average)
-    truth, guess, weight = as_rows(MATRICES[index])
+    truth, guess, weight = as_batch(MATRICES[index])
     return WHOLE[name][1](truth, guess, sample_weight=weight)
 
 
@@ -159,14 +159,14 @@ def test_value_of_a_matrix_equals_sklearn(name, average, dtype, tolerance):
 def test_score_of_weighted_labels_equals_sklearn(name, average):
     metric = make(name, average)
     for index in range(0, 200, 9):
-        value = metric.score(*as_rows(MATRICES[index]))
+        value = metric.score(*as_batch(MATRICES[index]))
         np.testing.assert_allclose(value, reference(name, average, index), rtol=0, atol=1e-6)
 
 
 @every_case
 def test_score_without_weights_equals_sklearn(name, average):
     index = 2  # a matrix of whole numbers
-    truth, guess, weight = as_rows(MATRICES[index])
+    truth, guess, weight = as_batch(MATRICES[index])
     count = weight.astype(int)
     value = make(name, average).score(truth.repeat(count), guess.repeat(count))
     np.testing.assert_allclose(value, reference(name, average, index), rtol=0, atol=1e-6)
@@ -180,7 +180,7 @@ def test_cost_equals_its_formula():
         metric = metrics.cost(table)
         assert float(metric(matrix)) == pytest.approx(total / matrix.sum(), abs=1e-6)
         assert float(metric(matrix.astype(np.float32))) == pytest.approx(total / matrix.sum(), abs=1e-5)
-        assert metric.score(*as_rows(matrix), labels=range(len(matrix))) == pytest.approx(
+        assert metric.score(*as_batch(matrix), labels=range(len(matrix))) == pytest.approx(
             total / matrix.sum()
         )
 
@@ -190,7 +190,7 @@ def test_one_beta_a_class_equals_sklearn_class_by_class():
     matrices = [matrix for matrix in MATRICES if len(matrix) == 4]
     assert matrices
     for matrix in matrices:
-        truth, guess, weight = as_rows(matrix)
+        truth, guess, weight = as_batch(matrix)
         alone = [
             sk.fbeta_score(
                 truth, guess, beta=beta, labels=[k], average=None, sample_weight=weight, zero_division=0
@@ -216,7 +216,7 @@ SKLEARN = {
 def test_positive_equals_sklearn_pos_label(name, positive, average):
     metric = PER_CLASS[name][0](average=average, positive=positive)
     for matrix in [matrix for matrix in MATRICES if len(matrix) == 2][:16]:
-        truth, guess, weight = as_rows(matrix)
+        truth, guess, weight = as_batch(matrix)
         wanted = SKLEARN[name](truth, guess, pos_label=positive, sample_weight=weight, zero_division=0)
         assert float(metric(matrix)) == pytest.approx(wanted, abs=1e-6)
 
@@ -224,7 +224,7 @@ def test_positive_equals_sklearn_pos_label(name, positive, average):
 @pytest.mark.parametrize("positive", [0, 1])
 def test_specificity_and_informedness_of_either_class_equal_sklearn(positive):
     matrix = MATRICES[0]
-    truth, guess, weight = as_rows(matrix)
+    truth, guess, weight = as_batch(matrix)
     recall_of_other = sk.recall_score(truth, guess, pos_label=1 - positive, sample_weight=weight)
     adjusted = sk.balanced_accuracy_score(truth, guess, sample_weight=weight, adjusted=True)
     assert float(metrics.specificity(positive=positive)(matrix)) == pytest.approx(recall_of_other, abs=1e-6)
@@ -258,6 +258,6 @@ def test_labels_of_any_type_equal_sklearn(name, labels):
 @pytest.mark.parametrize("name", WHOLE)
 def test_ten_positives_among_many_in_float32_equal_sklearn(name, rows):
     matrix = np.array([[rows - 10, 3], [2, 5]], dtype=np.float64)
-    truth, guess, weight = as_rows(matrix)
+    truth, guess, weight = as_batch(matrix)
     wanted = WHOLE[name][1](truth, guess, sample_weight=weight)
     assert float(make(name, None)(torch.tensor(matrix).float())) == pytest.approx(wanted, abs=1e-5)

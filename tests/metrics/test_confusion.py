@@ -5,7 +5,8 @@ import pytest
 import torch
 from sklearn.metrics import multilabel_confusion_matrix
 
-from evalign.metrics import Confusion, divide
+from evalign._torch import divide
+from evalign.metrics import Confusion
 from evalign.metrics._confusion import MANY, margins, root
 
 

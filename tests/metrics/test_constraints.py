@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import fbeta_score, precision_score
 
 from evalign import metrics
-from evalign.metrics import Constraint, constraint, constraints
+from evalign.metrics import Constraint, as_constraint, as_constraints
 
 MATRIX = torch.tensor([[90.0, 10.0], [20.0, 80.0]])
 
@@ -26,10 +26,10 @@ MATRIX = torch.tensor([[90.0, 10.0], [20.0, 80.0]])
     ],
 )
 def test_a_text_is_read_and_its_name_reads_back(text, name, slack):
-    found = constraint(text)
+    found = as_constraint(text)
     assert name is None or found.name == name
     assert repr(found) == f"Constraint({found.name!r})"
-    again = constraint(found.name)
+    again = as_constraint(found.name)
     assert again.name == found.name
     assert again.slack(MATRIX) == found.slack(MATRIX)
     if slack is not None:
@@ -42,10 +42,10 @@ def test_slack_against_scikit_learn():
     matrix = torch.zeros(2, 2, dtype=torch.float64)
     for true, predicted in zip(y, guess, strict=True):
         matrix[true, predicted] += 1
-    assert constraint("precision >= 0.9").slack(matrix).item() == pytest.approx(
+    assert as_constraint("precision >= 0.9").slack(matrix).item() == pytest.approx(
         precision_score(y, guess) - 0.9
     )
-    assert constraint("fbeta(2) <= 0.9").slack(matrix).item() == pytest.approx(
+    assert as_constraint("fbeta(2) <= 0.9").slack(matrix).item() == pytest.approx(
         0.9 - fbeta_score(y, guess, beta=2)
     )
 
@@ -57,20 +57,20 @@ def test_slack_over_labels_is_that_of_the_multilabel_score(average):
     matrix = torch.tensor(
         [[[((y[:, k] == i) & (guess[:, k] == j)).sum() for j in (0, 1)] for i in (0, 1)] for k in range(3)]
     )
-    found = constraint(f"precision(average={average!r}) >= 0.6").slack_over_labels(matrix)
+    found = as_constraint(f"precision(average={average!r}) >= 0.6").slack_over_labels(matrix)
     assert found.item() == pytest.approx(precision_score(y, guess, average=average) - 0.6)
 
 
 def test_absent_labels_may_leave_the_slack():
     matrix = torch.tensor([[[5.0, 1], [1, 3]], [[10.0, 0], [0, 0]]])
-    bound = constraint("precision >= 0.5")
+    bound = as_constraint("precision >= 0.5")
     assert bound.slack_over_labels(matrix).item() == pytest.approx(0.375 - 0.5)
     assert bound.slack_over_labels(matrix, keep_absent=False).item() == pytest.approx(0.25)
 
 
 def test_nothing_predicted_is_a_miss_and_no_nan():
     empty = torch.tensor([[10.0, 0.0], [5.0, 0.0]], requires_grad=True)
-    slack = constraint("precision >= 0.9").slack(empty)
+    slack = as_constraint("precision >= 0.9").slack(empty)
     assert slack.item() == pytest.approx(-0.9)
     slack.backward()
     assert empty.grad.isfinite().all()
@@ -78,11 +78,11 @@ def test_nothing_predicted_is_a_miss_and_no_nan():
 
 def test_one_or_many():
     one = metrics.precision() >= 0.9
-    assert constraint(one) is one
-    assert constraints(one) == (one,)
-    assert constraints([one, "recall <= 0.5"])[1].name == "recall() <= 0.5"
-    assert [found.name for found in constraints("recall >= 0.5")] == ["recall() >= 0.5"]
-    assert constraints(()) == constraints([]) == ()
+    assert as_constraint(one) is one
+    assert as_constraints(one) == (one,)
+    assert as_constraints([one, "recall <= 0.5"])[1].name == "recall() <= 0.5"
+    assert [found.name for found in as_constraints("recall >= 0.5")] == ["recall() >= 0.5"]
+    assert as_constraints(()) == as_constraints([]) == ()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_one_or_many():
         ("precision >= nan", "with a finite number"),
         ("precision >= 1e999", "with a finite number"),
         (">= 0.9", "`metric`"),
-        ("precisoin >= 0.9", "Did you mean precision"),
+        ("precisoin >= 0.9", "Did you mean 'precision'"),
         ("auroc >= 0.9", "`constraint` on a metric that gives one number from one matrix, but got auroc"),
         ("f1(average=None) >= 0.9", "`constraint` on a metric that gives one number"),
         ("__import__('os') >= 1", "`metric`"),
@@ -109,15 +109,15 @@ def test_one_or_many():
 )
 def test_bad_texts_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        constraint(text)
+        as_constraint(text)
 
 
 def test_other_bad_input_is_refused():
     for call, message in (
-        (lambda: constraint(0.9), "`constraint` to be a metric, >= or <=, and a number, but got 0.9"),
-        (lambda: constraints(0.9), "`constraints` to be a list of constraints or texts, but got 0.9"),
-        (lambda: constraints(None), "`constraints`"),
-        (lambda: constraints([metrics.f1()]), "`constraint`"),
+        (lambda: as_constraint(0.9), "`constraint` to be a metric, >= or <=, and a number, but got 0.9"),
+        (lambda: as_constraints(0.9), "`constraints` to be a list of constraints or texts, but got 0.9"),
+        (lambda: as_constraints(None), "`constraints`"),
+        (lambda: as_constraints([metrics.f1()]), "`constraint`"),
         (lambda: metrics.auroc() >= 0.5, "one number"),
         (lambda: Constraint(metrics.f1(), ">=", float("nan")), "`bound`"),
     ):

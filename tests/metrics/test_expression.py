@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evalign import metrics
 
 MATRIX = torch.tensor([[8.0, 2.0], [4.0, 6.0]], dtype=torch.float64)
-read_by = pytest.mark.parametrize("read", [metrics.metric, metrics.get])
+read_by = pytest.mark.parametrize("read", [metrics.metric, metrics.as_metric])
 
 
 @pytest.mark.parametrize("classes", [2, 3, 64])
@@ -135,7 +135,7 @@ def test_anything_else_is_refused_by_name(text, what):
     with pytest.raises(ValueError, match=re.escape(f", but got {what} in ")):
         metrics.metric(text)
     with pytest.raises(ValueError, match="Expected `metric`"):
-        metrics.get(text)
+        metrics.as_metric(text)
 
 
 @read_by
@@ -199,7 +199,7 @@ def test_deep_formula_is_computed_or_refused(read, text):
 def test_tower_of_powers_ends_at_once():
     assert not metrics.metric("9 ** 9 ** 9 ** 9")(MATRIX).isfinite()
     with pytest.raises(ValueError, match="Expected `metric`"):
-        metrics.get("f1() * 9 ** 9 ** 9 ** 9")
+        metrics.as_metric("f1() * 9 ** 9 ** 9 ** 9")
 
 
 TOKENS = [
@@ -216,7 +216,7 @@ TOKENS = [
     text=st.lists(st.sampled_from(TOKENS), max_size=9).map("".join) | st.text("tpfn()+-*/0.9 ", max_size=12)
 )
 def test_random_text_gives_a_tensor_or_a_value_error(text):
-    for read in (metrics.metric, metrics.get):
+    for read in (metrics.metric, metrics.as_metric):
         try:
             value = read(text)(MATRIX)
         except ValueError:

@@ -64,7 +64,7 @@ def test_gradcheck_of_other_kinds(random_matrix, metric):
 @pytest.mark.parametrize("name", ["f1", "mcc"])
 def test_gradgradcheck_of_many_classes(random_matrix, name):
     matrix = random_matrix(MANY, MANY).requires_grad_()
-    assert gradgradcheck(metrics.get(name), matrix, fast_mode=True)
+    assert gradgradcheck(metrics.as_metric(name), matrix, fast_mode=True)
 
 
 @pytest.mark.parametrize("classes", CLASSES)

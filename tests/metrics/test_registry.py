@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from evalign import metrics
-from evalign.metrics import Metric, f1, fbeta, get, mcc, metric
+from evalign.metrics import Metric, as_metric, f1, fbeta, mcc, metric
 
 TWO = torch.tensor([[8.0, 2.0], [4.0, 6.0]], dtype=torch.float64)
 THREE = torch.tensor([[8.0, 2.0, 1.0], [4.0, 6.0, 3.0], [0.0, 5.0, 7.0]], dtype=torch.float64)
@@ -26,9 +26,9 @@ def test_named_holds_every_exported_factory():
 
 @pytest.mark.parametrize("name", sorted(metrics.NAMED.keys() - {"cost", "fbeta"}))
 def test_get_by_name(name):
-    assert get(name).name == name
-    assert get(f" {name} ").name == name
-    assert get(f"{name}()").name == name
+    assert as_metric(name).name == name
+    assert as_metric(f" {name} ").name == name
+    assert as_metric(f"{name}()").name == name
 
 
 @pytest.mark.parametrize(("text", "value"), [
@@ -54,27 +54,27 @@ def test_get_by_name(name):
     ("min(recall)", 0.6),
 ])  # fmt: skip
 def test_get_by_text(text, value):
-    assert float(get(text)(TWO)) == pytest.approx(value)
+    assert float(as_metric(text)(TWO)) == pytest.approx(value)
 
 
 def test_get_gives_a_metric_back():
     given = fbeta(2)
-    assert get(given) is given
+    assert as_metric(given) is given
 
 
 def test_get_makes_a_metric_of_a_function():
-    assert get(miss_rate).name == "miss_rate"
-    assert float(get(miss_rate)(TWO)) == pytest.approx(0.4)
+    assert as_metric(miss_rate).name == "miss_rate"
+    assert float(as_metric(miss_rate)(TWO)) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, 0.5, ["f1"], b"f1", torch.ones(2, 2)])
 def test_get_refuses_other_types(wrong):
     with pytest.raises(ValueError, match="Expected `metric` to be a function or a text"):
-        get(wrong)
+        as_metric(wrong)
 
 
 @pytest.mark.parametrize(("text", "hint"), [
-    ("f11", "Did you mean f1?"), ("F1", "Did you mean f1?"), ("acuracy", "Did you mean accuracy"),
+    ("f11", "Did you mean 'f1'?"), ("F1", "Did you mean 'f1'?"), ("acuracy", "Did you mean 'accuracy'"),
     ("balanced", "balanced_accuracy"), ("kappa", "cohen_kappa"), ("auc", "auroc"),
     ("zzz", "Known: accuracy, auroc"),
 ])  # fmt: skip
@@ -82,12 +82,12 @@ def test_unknown_name_says_what_is_near(text, hint):
     with pytest.raises(
         ValueError, match=re.escape(f"to be a known name, but got '{text}'. ") + f".*{re.escape(hint)}"
     ):
-        get(text)
+        as_metric(text)
 
 
 def test_unknown_name_in_a_formula_says_what_is_near():
-    with pytest.raises(ValueError, match=r"the name `recal` in 'recal / 2'\. Did you mean recall"):
-        get("recal / 2")
+    with pytest.raises(ValueError, match=r"the name `recal` in 'recal / 2'\. Did you mean 'recall'"):
+        as_metric("recal / 2")
 
 
 PARAMETERS = [
@@ -97,7 +97,7 @@ PARAMETERS = [
 PER_CLASS = ["precision", "recall", "specificity", "f1", "fbeta", "jaccard", "informedness"]
 SAME = [
     *(metrics.NAMED[name](**parameters) for name in PER_CLASS for parameters in PARAMETERS),
-    *(get(name) for name in ("accuracy", "balanced_accuracy", "gmean", "mcc", "cohen_kappa")),
+    *(as_metric(name) for name in ("accuracy", "balanced_accuracy", "gmean", "mcc", "cohen_kappa")),
     fbeta(0.5), fbeta(2, average="micro"), fbeta([1, 3]), fbeta((0.1, 1e-7), average="weighted"), fbeta(0),
     fbeta(np.float64(2)), metrics.cost([[0, 1], [2.5, 0]]), metrics.cost([[0, -1e-9], [1e22, 0]]),
     metrics.cost(np.eye(2)), f1() + mcc(), 1 - f1(), -f1(), f1() * -2, 0.1 * f1() - 0.2 * mcc(),
@@ -111,7 +111,7 @@ SAME = [
 
 @pytest.mark.parametrize("given", SAME, ids=repr)
 def test_name_is_read_back_as_the_same_metric(given):
-    again = get(given.name)
+    again = as_metric(given.name)
     assert again.name == given.name
     assert again.higher_is_better == given.higher_is_better
     torch.testing.assert_close(again(TWO), given(TWO))
@@ -121,13 +121,13 @@ def test_name_is_read_back_as_the_same_metric(given):
     "given", [fbeta([1, 2, 0.5]), f1() + mcc(), f1() - (mcc() - 1), metrics.cost(torch.eye(3))]
 )
 def test_name_is_read_back_for_three_classes(given):
-    torch.testing.assert_close(get(given.name)(THREE), given(THREE))
+    torch.testing.assert_close(as_metric(given.name)(THREE), given(THREE))
 
 
 def test_auroc_is_read_back():
     curve = torch.tensor([[[6.0, 4.0], [1.0, 9.0]], [[9.0, 1.0], [4.0, 6.0]]])
-    assert get(metrics.auroc().name).over_thresholds
-    assert float(get("auroc")(curve)) == pytest.approx(0.825)
+    assert as_metric(metrics.auroc().name).over_thresholds
+    assert float(as_metric("auroc")(curve)) == pytest.approx(0.825)
 
 
 @pytest.mark.parametrize("text", [
@@ -144,7 +144,7 @@ def test_auroc_is_read_back():
 ], ids=lambda text: text[:30])  # fmt: skip
 def test_wrong_arguments_of_a_call_are_refused(text):
     with pytest.raises(ValueError, match="Expected `"):
-        get(text)
+        as_metric(text)
 
 
 @pytest.mark.parametrize("text", [
@@ -158,7 +158,7 @@ def test_wrong_arguments_of_a_call_are_refused(text):
 ], ids=lambda text: text[:30])  # fmt: skip
 def test_other_arithmetic_is_refused(text):
     with pytest.raises(ValueError, match="Expected "):
-        get(text)
+        as_metric(text)
 
 
 def test_metric_as_decorator():
@@ -230,6 +230,6 @@ def test_function_without_a_tensor_is_refused(wrong):
 
 
 def test_get_forgives_forgotten_parentheses():
-    assert get(metrics.f1).name == "f1"
+    assert as_metric(metrics.f1).name == "f1"
     with pytest.raises(ValueError, match="to call cost with its own arguments"):
-        get(metrics.cost)
+        as_metric(metrics.cost)

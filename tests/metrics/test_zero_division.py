@@ -42,7 +42,7 @@ def test_every_metric_has_documented_values():
 @pytest.mark.parametrize("name", VALUES)
 def test_documented_value(name, case):
     matrix = (PERFECT, CONSTANT, EMPTY, ONE_TRUE_CLASS, ONE_CELL)[case]
-    assert float(metrics.get(name)(matrix)) == pytest.approx(VALUES[name][case], abs=1e-6)
+    assert float(metrics.as_metric(name)(matrix)) == pytest.approx(VALUES[name][case], abs=1e-6)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 64])
@@ -91,7 +91,7 @@ def test_mcc_of_one_class_is_zero_whatever_the_weights_round_to(classes, transpo
 
 @pytest.mark.parametrize("name", ["f1", "jaccard", "precision(average='macro')", "recall(average='macro')"])
 def test_absent_class_leaves_the_macro_average(name):
-    metric = metrics.get(name)
+    metric = metrics.as_metric(name)
     with_absent = [[3.0, 1, 0, 1], [2, 4, 0, 1], [0, 0, 0, 0], [1, 0, 0, 2]]
     without = [[3.0, 1, 1], [2, 4, 1], [1, 0, 2]]
     torch.testing.assert_close(metric(with_absent), metric(without))
@@ -106,7 +106,7 @@ def test_absent_class_leaves_the_macro_average(name):
 def test_nan_in_any_cell_gives_nan(name, cell):
     matrix = torch.arange(1.0, 10.0)
     matrix[cell] = torch.nan
-    assert metrics.get(name)(matrix.reshape(3, 3)).isnan()
+    assert metrics.as_metric(name)(matrix.reshape(3, 3)).isnan()
 
 
 @pytest.mark.parametrize("cell", range(9))

@@ -42,7 +42,7 @@ def facts(two, four):
         network = MetricClassifier(metric, hidden=(8,), max_epochs=4, random_state=0).fit(X, y)
         methods = {"logistic": LogisticRegression(), "broken": LogisticRegression(C=-1)}
         methods["balanced"] = LogisticRegression(class_weight="balanced")
-        found = compare(X, y, metric, methods, repeats=3, constraints=constraints)
+        found = compare(X, y, metric, methods, n_repeats=3, constraints=constraints)
         judged = (new, truth, metric, [*constraints, "specificity <= 0.9"])
         classes = sorted(set(y.tolist()))
         return {

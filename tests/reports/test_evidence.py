@@ -20,7 +20,7 @@ from sklearn.metrics import (
 )
 from sklearn.pipeline import make_pipeline
 
-from evalign import AlignedClassifier, MetricBooster, MetricClassifier, MetricDecision, metrics
+from evalign import AutoClassifier, MetricBooster, MetricClassifier, MetricDecision, metrics
 from evalign.reports import comparison_facts, evidence
 
 
@@ -272,7 +272,7 @@ def misses(c):
 def test_any_metric_is_told_along_the_slider(two, ruled, metric, naive_value):
     _, _, X, y = two
     found = evidence("ruled", ruled, X, y, metric)
-    asked = metrics.get(metric)
+    asked = metrics.as_metric(metric)
     assert found["value"] == pytest.approx(naive_value(np.array(found["matrix"])))
     assert found["metrics"][asked.name]["value"] == found["value"]
     assert found["higher_is_better"] is asked.higher_is_better
@@ -295,13 +295,13 @@ def test_the_positive_class_may_be_the_first(two, ruled):
 def test_rules_and_training_are_found_inside_pipelines(two):
     X, y, new, truth = two
     X = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
-    booster = MetricBooster("f1", bags=1, n_estimators=20, n_jobs=1, random_state=0)
+    booster = MetricBooster("f1", n_bags=1, n_estimators=20, n_jobs=1, random_state=0)
     model = make_pipeline(SimpleImputer(), booster).fit(X, y)
     found = evidence("booster", model, new, truth, "f1")
     assert found["slider"]["positions"][found["slider"]["chosen"]] == booster.rule_.threshold
-    network = MetricClassifier("f1", rule=True, hidden=(4,), max_epochs=2, bags=2, random_state=0)
+    network = MetricClassifier("f1", rule=True, hidden=(4,), max_epochs=2, n_bags=2, random_state=0)
     methods = {"network": make_pipeline(SimpleImputer(), network)}
-    chosen = AlignedClassifier("f1", methods=methods, cv=2, random_state=0).fit(X, y)
+    chosen = AutoClassifier("f1", methods=methods, cv=2, random_state=0).fit(X, y)
     found = evidence("network", chosen, new, truth, "f1")
     own = chosen.best_estimator_[-1]
     assert found["slider"]["positions"][found["slider"]["chosen"]] == own.rule_.threshold
@@ -317,7 +317,7 @@ def test_rules_and_training_are_found_inside_pipelines(two):
 
 def test_a_boosted_model_without_rule_decides_by_its_scores(two):
     X, y, new, truth = two
-    model = MetricBooster("f1", rule=False, bags=1, n_estimators=20, n_jobs=1, random_state=0).fit(X, y)
+    model = MetricBooster("f1", rule=False, n_bags=1, n_estimators=20, n_jobs=1, random_state=0).fit(X, y)
     found = evidence("booster", model, new, truth, "f1")
     slider = found["slider"]
     assert slider["matrices"][slider["chosen"]] == np.ravel(found["matrix"]).tolist()
@@ -407,8 +407,8 @@ def test_comparison_facts_hold_all_rows(facts):
 
 
 def test_comparison_facts_describe_named_methods():
-    from evalign.estimators import Comparison
-    from evalign.estimators._comparison import Row
+    from evalign.selection import Comparison
+    from evalign.selection.comparison import Row
 
     found = comparison_facts(Comparison("f1", True, "booster", (), (Row("booster", (0.5,), 0.5),)))
     assert found["rows"][0]["description"] == "LightGBM boosted on the metric and a fitted rule"

@@ -13,7 +13,6 @@ from evalign.softsets import (
     SigmoidStep,
     batch_size_advice,
     binary_soft_confusion,
-    hard_confusion,
     soft_assign,
     soft_confusion,
 )
@@ -61,9 +60,9 @@ def test_binary_soft_confusion_of_labels_is_one_matrix_a_label():
 def test_hard_confusion_equals_sklearn():
     y, guess, w = torch.randint(0, 5, (200,)), torch.randint(0, 5, (200,)), torch.rand(200).double()
     wanted = confusion_matrix(y, guess, labels=range(5), sample_weight=w)
-    torch.testing.assert_close(hard_confusion(guess, y, 5, w), torch.from_numpy(wanted))
+    torch.testing.assert_close(metrics.hard_confusion(guess, y, 5, w), torch.from_numpy(wanted))
     torch.testing.assert_close(
-        hard_confusion(guess, y, 5), torch.from_numpy(confusion_matrix(y, guess)).float()
+        metrics.hard_confusion(guess, y, 5), torch.from_numpy(confusion_matrix(y, guess)).double()
     )
 
 
@@ -74,8 +73,8 @@ def test_the_soft_metric_tends_to_the_hard_metric(name, d):
     generator = torch.Generator().manual_seed(3)
     y = torch.randint(0, d, (400,), generator=generator)
     z = torch.randn(400, d, generator=generator, dtype=torch.float64) + 2 * torch.eye(d)[y]
-    p, metric = z.softmax(-1), metrics.get(name)
-    hard = metric(hard_confusion(p.argmax(-1), y, d)).item()
+    p, metric = z.softmax(-1), metrics.as_metric(name)
+    hard = metric(metrics.hard_confusion(p.argmax(-1), y, d)).item()
     errors = [abs(metric(soft_confusion(soft_assign(p, t), y, d)).item() - hard) for t in (0.2, 1e-2, 1e-6)]
     assert errors[2] < 1e-3
     assert errors[2] < errors[1] < errors[0]
@@ -169,9 +168,9 @@ def test_wrong_weights_and_shapes_are_refused():
     with pytest.raises(ValueError, match="`targets` of shape"):
         binary_soft_confusion(torch.rand(3), torch.tensor([0, 1]), 0.5, LinearStep())
     with pytest.raises(ValueError, match="`predicted` to be class indices"):
-        hard_confusion(torch.rand(3), torch.tensor([0, 1, 1]), 2)
+        metrics.hard_confusion(torch.rand(3), torch.tensor([0, 1, 1]), 2)
     with pytest.raises(ValueError, match="`predicted` in 0..1"):
-        hard_confusion(torch.tensor([0, 1, 5]), torch.tensor([0, 1, 1]), 2)
+        metrics.hard_confusion(torch.tensor([0, 1, 5]), torch.tensor([0, 1, 1]), 2)
 
 
 def test_no_cube_is_made():

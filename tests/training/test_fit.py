@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from evalign import metrics
-from evalign.training._fit import Fit, Phase, Table
+from evalign.training import Fit, Phase, TrainingData
 
 
 class Judged(Fit):
@@ -14,7 +14,7 @@ class Judged(Fit):
     def __init__(self, script, **options):
         self.script, self.at = script, 0
         model, y = nn.Linear(1, 2), torch.tensor([0] * 50 + [1] * 50)
-        table = Table(torch.zeros(100, 1), y)
+        table = TrainingData(torch.zeros(100, 1), y)
         super().__init__(model, table, table, metrics.accuracy(), batch_size=100, seed=0, **options)
 
     def _epoch(self, phase, optimizer):

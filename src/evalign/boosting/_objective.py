@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evalign import metrics
-from evalign._errors import expected, is_number, shown
+from evalign._errors import expected, is_number, show
+from evalign._typing import ConstraintsLike, Floats, MetricLike
 from evalign.losses import MetricLoss
-from evalign.metrics import Confusion, Constraint, Metric
-from evalign.softsets import hard_confusion
-
-Floats = NDArray[np.float64]
-MetricLike = Metric | Callable[[Confusion], Tensor] | str
+from evalign.metrics import hard_confusion
 
 #: Curvature is p (1 - p), but not less: scores far from 0 must not take giant steps.
 FLATTEST = 1e-3
@@ -30,7 +27,7 @@ class Objective:
         self,
         metric: MetricLike,
         temperature: float,
-        constraints: Sequence[Constraint | str] | Constraint | str,
+        constraints: ConstraintsLike,
     ) -> None:
         self.loss = MetricLoss(metric, temperature=temperature, constraints=constraints, sync=False)
         if self.loss.metric.over_thresholds:
@@ -73,7 +70,7 @@ class Objective:
 def objective(
     metric: MetricLike,
     temperature: float = 0.2,
-    constraints: Sequence[Constraint | str] | Constraint | str = (),
+    constraints: ConstraintsLike = (),
 ) -> Objective:
     """A custom objective for `lightgbm.train` and `xgboost.train` that boosts on a metric.
 
@@ -83,7 +80,7 @@ def objective(
     `base_margin`): from nothing, a metric such as F1 has little gradient.
 
     Args:
-        metric: Anything `evalign.metrics.get` understands.
+        metric: Anything `evalign.metrics.as_metric` understands.
         temperature: How soft the memberships are, in (0, 0.4].
         constraints: Bounds that are kept by multipliers, as in `MetricLoss`.
 
@@ -108,11 +105,9 @@ def evaluation(metric: MetricLike, threshold: float = 0.0) -> Callable[[Any, Any
     >>> evaluation("recall")(np.array([0.5, 0.2, -1.0]), Rows())
     ('recall', 0.5)
     """
-    judge = metrics.get(metric)
-    if judge.over_thresholds or getattr(judge, "average", "auto") is None:
-        raise expected("metric", "that gives one number from predicted classes", judge.name)
+    judge = metrics.as_metric(metric, scalar=True)
     if not is_number(threshold):
-        raise expected("threshold", "to be a finite number", shown(threshold))
+        raise expected("threshold", "to be a finite number", show(threshold))
 
     def value(scores: Any, data: Any) -> tuple[Any, ...]:
         table = torch.from_numpy(np.array(scores, dtype=np.float64))

@@ -13,27 +13,25 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 from torch import Tensor
 
+from evalign._typing import Floats, Indices
 from evalign.boosting._objective import Objective
-from evalign.decisions import fit_rule
-from evalign.decisions._goal import Goal
-from evalign.softsets import hard_confusion
-
-Floats = NDArray[np.float64]
+from evalign.decisions import Goal, fit_rule
+from evalign.metrics import hard_confusion
 
 
 @dataclass(frozen=True)
-class Rows:
+class LabelledRows:
     """Features, class indices and weights (or None) of some rows."""
 
     X: Any
-    y: NDArray[np.int64]
+    y: Indices
     weight: Floats | None = None
 
-    def take(self, index: NDArray[Any]) -> Rows:
+    def take(self, index: NDArray[Any]) -> LabelledRows:
         """Some of the rows."""
-        return Rows(self.X[index], self.y[index], None if self.weight is None else self.weight[index])
+        return LabelledRows(self.X[index], self.y[index], None if self.weight is None else self.weight[index])
 
-    def weighed(self, by_class: Tensor | None) -> Rows:
+    def weighed(self, by_class: Tensor | None) -> LabelledRows:
         """The rows with their weights times those of their classes."""
         if by_class is None:
             return self
@@ -42,7 +40,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BoostingPlan:
     """What is boosted and how."""
 
     goal: Goal
@@ -82,11 +80,11 @@ class Stages:
         scores = self.base_scores(X) if base is None else base
         if self.weights is None:
             return scores
-        scores = folded(scores, self.weights)
+        scores = fold_rule(scores, self.weights)
         return scores if self.metric is None else scores + self.metric.predict(X, raw_score=True)
 
 
-def lightgbm() -> Any:
+def import_lightgbm() -> Any:
     """The library, or how to get it."""
     try:
         return importlib.import_module("lightgbm")
@@ -94,10 +92,10 @@ def lightgbm() -> Any:
         raise ImportError("MetricBooster needs LightGBM: pip install 'evalign[boost]'.") from None
 
 
-def probabilities(scores: Floats) -> Floats:
+def scores_to_probabilities(scores: Floats) -> Floats:
     """The probability of each class, (n, d), of raw scores.
 
-    >>> probabilities(np.array([0.0])).tolist()
+    >>> scores_to_probabilities(np.array([0.0])).tolist()
     [[0.5, 0.5]]
     """
     if scores.ndim == 1:
@@ -106,19 +104,19 @@ def probabilities(scores: Floats) -> Floats:
     return np.asarray(softmax(scores, axis=1))
 
 
-def decided(scores: Floats) -> NDArray[np.int64]:
+def decide(scores: Floats) -> Indices:
     """The class that scores decide for: by their sign, (n,), or the largest, (n, d).
 
-    >>> decided(np.array([-1.0, 0.5])).tolist(), decided(np.array([[0.1, 0.9]])).tolist()
+    >>> decide(np.array([-1.0, 0.5])).tolist(), decide(np.array([[0.1, 0.9]])).tolist()
     ([0, 1], [1])
     """
     return scores.argmax(1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
 
 
-def folded(scores: Floats, weights: Floats) -> Floats:
+def fold_rule(scores: Floats, weights: Floats) -> Floats:
     """Scores whose sign or argmax decides as the rule argmax_j sum_i p_i W_ij does.
 
-    >>> folded(np.array([-1.0, 1.0]), np.diag([0.2, 0.8])).round(3).tolist()   # threshold 0.2
+    >>> fold_rule(np.array([-1.0, 1.0]), np.diag([0.2, 0.8])).round(3).tolist()   # threshold 0.2
     [0.386, 2.386]
     """
     if scores.ndim == 1:
@@ -128,7 +126,7 @@ def folded(scores: Floats, weights: Floats) -> Floats:
     return np.asarray(values - values.mean(1, keepdims=True))
 
 
-def train(parts: list[tuple[Rows, Rows]], plan: Plan) -> list[Stages]:
+def train_stages(parts: list[tuple[LabelledRows, LabelledRows]], plan: BoostingPlan) -> list[Stages]:
     """Train a bag for each pair of rows to train on and rows to stop by.
 
     First on the log-loss. Then the rule that is best on all rows the bags were stopped by becomes the
@@ -140,7 +138,7 @@ def train(parts: list[tuple[Rows, Rows]], plan: Plan) -> list[Stages]:
     scores = [base.base_scores(held.X) for base, (_, held) in zip(bases, parts, strict=True)]
     weights = [held.weight for _, held in parts if held.weight is not None]
     rule = fit_rule(
-        probabilities(np.concatenate(scores)), np.concatenate([held.y for _, held in parts]),
+        scores_to_probabilities(np.concatenate(scores)), np.concatenate([held.y for _, held in parts]),
         plan.goal.metric, plan.goal.constraints, np.concatenate(weights) if weights else None,
         classes=range(plan.num_classes), confidence=plan.goal.confidence,
     )  # fmt: skip
@@ -151,8 +149,8 @@ def train(parts: list[tuple[Rows, Rows]], plan: Plan) -> list[Stages]:
     ]
 
 
-def _boost_on_log_loss(rows: Rows, held: Rows, plan: Plan) -> Any:
-    lgb = lightgbm()
+def _boost_on_log_loss(rows: LabelledRows, held: LabelledRows, plan: BoostingPlan) -> Any:
+    lgb = import_lightgbm()
     fit, valid = (lgb.Dataset(part.X, part.y, weight=part.weight) for part in (rows, held))
     valid.reference = fit
     kind: dict[str, Any] = {"objective": "binary"}
@@ -165,9 +163,11 @@ def _boost_on_log_loss(rows: Rows, held: Rows, plan: Plan) -> Any:
     return _alone(lgb.train(settings, fit, plan.rounds, valid_sets=[valid], callbacks=calls))
 
 
-def _boost_on_metric(start: Stages, rows: Rows, held: Rows, held_scores: Floats, plan: Plan) -> Any:
+def _boost_on_metric(
+    start: Stages, rows: LabelledRows, held: LabelledRows, held_scores: Floats, plan: BoostingPlan
+) -> Any:
     """The booster of the rounds on the metric up to the best one, or None if none helps."""
-    lgb = lightgbm()
+    lgb = import_lightgbm()
     first = [start.scores(rows.X), held_scores]
     fit, valid = (
         lgb.Dataset(part.X, part.y, weight=part.weight, init_score=scores)
@@ -198,14 +198,14 @@ def _boost_on_metric(start: Stages, rows: Rows, held: Rows, held_scores: Floats,
 
 def _alone(booster: Any) -> Any:
     """The trees up to the best round, without data and objective: small, and free to be copied."""
-    return lightgbm().Booster(model_str=booster.model_to_string())
+    return import_lightgbm().Booster(model_str=booster.model_to_string())
 
 
-def _rank(scores: Floats, held: Rows, plan: Plan) -> float:
+def _rank(scores: Floats, held: LabelledRows, plan: BoostingPlan) -> float:
     """The standing of scores on the held rows as one number for early stopping."""
     weight = None if held.weight is None else torch.from_numpy(held.weight)
     matrix = hard_confusion(
-        torch.from_numpy(decided(scores)), torch.from_numpy(held.y), plan.num_classes, weight
+        torch.from_numpy(decide(scores)), torch.from_numpy(held.y), plan.num_classes, weight
     )
     standing = replace(plan.goal, rows=float(len(held.y))).standing(matrix.double())
     return standing.value if standing.feasible else -1e6 + standing.slack

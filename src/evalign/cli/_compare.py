@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evalign import estimators
+from evalign import selection
 from evalign._errors import expected
 from evalign._files import write_file
 from evalign.cli._console import Console, number, running, usage
@@ -17,8 +17,8 @@ from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
 from evalign.cli._folder import check_folder
 from evalign.cli._main import RunError, StoppedError
 from evalign.cli._task import methods_of, task_of
-from evalign.estimators._comparison import Comparison
 from evalign.reports import comparison_facts, write
+from evalign.selection import Comparison
 
 
 def run(
@@ -37,9 +37,9 @@ def run(
     file = out / f"trials-{task.problem.identity[:12]}.jsonl"
     with running(), finished_trials(file) as results:
         out.mkdir(parents=True, exist_ok=True)
-        found = estimators.compare(
+        found = selection.compare(
             task.X, task.y, task.metric, names, repeats, test_size, jobs, seed, constraints=task.constraints,
-            results=results, verbose=console.live, prepare=task.problem.prepare,
+            trials_file=results, verbose=console.live, preprocessor=task.problem.preprocessor,
         )  # fmt: skip
         show(console, found)
         models = on_rows_set_aside(console, task, found.best, "best", names, seed, split)

@@ -14,9 +14,8 @@ from evalign._errors import expected
 from evalign.cli._console import Console
 from evalign.cli._main import command
 from evalign.cli._task import Task, versions
-from evalign.estimators import METHODS
-from evalign.estimators._methods import makers
 from evalign.reports import evidence
+from evalign.selection import METHODS, makers
 
 #: Rows to train on, and rows set aside.
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evalign._errors import near
+from evalign._errors import suggest
 from evalign.cli._card import card
 from evalign.cli._compare import finished_trials, show, summary
 from evalign.cli._console import Console, number, running, usage
 from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
 from evalign.cli._main import UsageError
 from evalign.cli._task import Task, methods_of, task_of
-from evalign.estimators import METHODS, AlignedClassifier
-from evalign.estimators._comparison import Comparison
-from evalign.estimators._methods import makers
 from evalign.reports import comparison_facts, page
-from evalign.tables import TableModel
-from evalign.tables._model import check_target
+from evalign.selection import METHODS, AutoClassifier, Comparison, makers
+from evalign.tables import TableModel, check_target
 
 
 def run(
@@ -31,7 +28,7 @@ def run(
     """Choose, train, save."""
     if method != "auto" and method not in METHODS:
         raise UsageError(
-            f"Expected `method` to be auto or a known name, but got {method!r}. {near(method, METHODS)}"
+            f"Expected `method` to be auto or a known name, but got {method!r}. {suggest(method, METHODS)}"
         )
     if method != "auto" and methods is not None:
         raise UsageError(f"Expected `methods` only with the method auto, but got it with {method}.")
@@ -80,9 +77,10 @@ def _chosen(
     trials: Path,
 ) -> tuple[Any, Comparison, str]:  # fmt: skip
     """The pipeline that cross-validation chose, fitted on all rows, with the evidence."""
-    model = AlignedClassifier(
-        task.metric, task.constraints, methods=names, cv=folds, repeats=repeats, n_jobs=jobs,
-        random_state=seed, verbose=int(console.live), prepare=task.problem.prepare, results=trials,
+    model = AutoClassifier(
+        task.metric, task.constraints, methods=names, cv=folds, n_repeats=repeats,
+        n_jobs=jobs, random_state=seed, verbose=int(console.live),
+        preprocessor=task.problem.preprocessor, trials_file=trials,
     ).fit(task.X, task.y)  # fmt: skip
     return model.best_estimator_, model.comparison_, model.best_method_
 

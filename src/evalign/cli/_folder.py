@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evalign._errors import expected
-from evalign.tables._model import check_writable
+from evalign.tables import check_writable
 
 
 def check_folder(out: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalign._errors import expected, near
+from evalign._errors import expected, suggest
 from evalign.cli._console import Console, usage
 from evalign.cli._main import RunError, StoppedError, UsageError
 
@@ -23,7 +23,7 @@ def metrics(console: Console) -> None:
 
 def methods(console: Console) -> None:
     """List the methods, from the simplest to the most elaborate."""
-    from evalign.estimators import METHODS
+    from evalign.selection import METHODS
 
     rows = [(name, method.description) for name, method in METHODS.items()]
     _listed(console, "methods", rows)
@@ -39,7 +39,7 @@ def datasets(console: Console, action: str | None, name: str | None) -> None:
     if action != "fetch" or name is None:
         raise UsageError(f"Expected `fetch NAME`, but got {' '.join(filter(None, (action, name)))}.")
     if name not in NAMES:
-        raise UsageError(f"Expected `name` to be a known dataset, but got {name!r}. {near(name, NAMES)}")
+        raise UsageError(f"Expected `name` to be a known dataset, but got {name!r}. {suggest(name, NAMES)}")
     found = load(name)
     facts = {"name": name, "rows": len(found.y), "licence": found.licence, "citation": found.citation}
     console.result(facts)
@@ -56,10 +56,8 @@ def reproduce(
     out: str | None,
 ) -> None:
     """Run a table of the papers, or list them."""
-    from evalign.experiments import FIGURES, TABLES
-    from evalign.experiments import reproduce as run
-    from evalign.experiments._data import MissingDataError
-    from evalign.experiments._reproduce import FOLDER, SCALES, STORAGE, find
+    from evalign.papers import FIGURES, FOLDER, SCALES, STORAGE, TABLES, MissingDataError, find
+    from evalign.papers import reproduce as run
 
     if table is None:
         known: dict[str, Any] = {**TABLES, **FIGURES}

@@ -84,7 +84,7 @@ def _told(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         line = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     if isinstance(error, ModuleNotFoundError):
-        extra = "experiments" if error.name in ("optuna", "tqdm") else "cli"
+        extra = "papers" if error.name in ("optuna", "tqdm") else "cli"
         line = f"This needs {error.name}: pip install 'evalign[{extra}]'."
     if isinstance(error, ValueError | OSError | ImportError):
         return line, FAILED

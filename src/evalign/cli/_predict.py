@@ -7,13 +7,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from evalign._errors import expected
+from evalign._errors import expected, suggest
 from evalign.cli._console import Console, running, usage
 from evalign.cli._folder import check_file
 from evalign.cli._main import UsageError
-from evalign.tables import TableModel, stream, write
-from evalign.tables._schema import near
-from evalign.tables._write import SUFFIXES
+from evalign.tables import SUFFIXES, TableModel, stream, write
 
 
 def run(console: Console, model: Path, data: str, out: str, proba: bool, keep: list[str], chunk: int) -> None:
@@ -62,7 +60,7 @@ def _predicted(model: TableModel, table: Any, proba: bool, keep: list[str]) -> A
 
     lost = [name for name in keep if name not in table.columns]
     if lost:
-        raise expected("keep", "to be a column", repr(lost[0]), near(lost[0], table.columns))
+        raise expected("keep", "to be a column", repr(lost[0]), suggest(lost[0], table.columns))
     kept: dict[str, Any] = {name: table[name] for name in keep}
     new: dict[str, Any] = {}
     if not proba:

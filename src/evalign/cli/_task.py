@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 import evalign
 from evalign import metrics
-from evalign._errors import expected, near
+from evalign._errors import expected, suggest
 from evalign.cli._console import Console, usage
 from evalign.cli._main import UsageError
-from evalign.estimators import METHODS
-from evalign.estimators._trials import Problem
+from evalign.selection import METHODS, Problem
 from evalign.tables import Preparation, Schema, fingerprint, labels, read
-from evalign.tables._schema import near as near_columns
 
 #: Labels that mean "positive" whatever their share.
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
@@ -94,7 +92,7 @@ def task_of(
 ) -> Task:
     """Read and check everything before any work begins."""
     with usage():
-        found, bounds = metrics.get(metric), metrics.constraints(list(constraints))
+        found, bounds = metrics.as_metric(metric), metrics.as_constraints(list(constraints))
         table, said = quietly_read(file)
         check_column(target, table)
         names, y = classes_of(table[target], positive)
@@ -140,7 +138,7 @@ def file_name(file: str) -> str:
 def check_column(name: str, table: Any) -> None:
     """Refuse a name that is not a column, and say which are near."""
     if name not in table.columns:
-        raise expected("target", "to be a column", repr(name), near_columns(name, table.columns))
+        raise expected("target", "to be a column", repr(name), suggest(name, table.columns))
 
 
 def classes_of(column: Any, positive: str | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
@@ -181,7 +179,9 @@ def methods_of(text: str | None) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in METHODS:
-            raise UsageError(f"Expected `methods` to be known names, but got {name!r}. {near(name, METHODS)}")
+            raise UsageError(
+                f"Expected `methods` to be known names, but got {name!r}. {suggest(name, METHODS)}"
+            )
     if not names or len(set(names)) < len(names):
         raise UsageError(f"Expected `methods` to be different names, but got {text!r}.")
     return names

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from evalign._errors import expected, is_whole, shown
+from evalign._errors import expected, is_integer, show
 
 Rows = NDArray[np.int64]
 
@@ -66,8 +66,8 @@ class Dataset:
         >>> [int(data.y[rows].sum()) for rows in data.split(seed=1)]
         [166, 42, 52]
         """
-        if not is_whole(seed, 0) or seed >= 2**32:
-            raise expected("seed", "to be a whole number from 0 to 2**32 - 1", shown(seed))
+        if not is_integer(seed, 0) or seed >= 2**32:
+            raise expected("seed", "to be a whole number from 0 to 2**32 - 1", show(seed))
         rest = np.arange(len(self.y), dtype=np.int64)
         if official and self.official_test is not None:
             test = self.official_test
@@ -129,9 +129,9 @@ def normalise(
         form = f"{images.dtype} of shape {images.shape}"
         raise expected("images", "to be uint8 of shape (rows, height, width, channels)", form)
     if channels not in (None, images.shape[-1]) and images.shape[-1] != 1:
-        raise expected("channels", f"to be {images.shape[-1]}, as the images have", shown(channels))
+        raise expected("channels", f"to be {images.shape[-1]}, as the images have", show(channels))
     if channels is not None and channels < 1:
-        raise expected("channels", "to be at least 1", shown(channels))
+        raise expected("channels", "to be at least 1", show(channels))
     x = np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32)
     x /= 255
     if train is None:

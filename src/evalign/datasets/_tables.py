@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evalign.datasets._read import Content, counted, lines, refused
+from evalign.datasets.reading import Content, counted, lines, refused
 
 ADULT = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",

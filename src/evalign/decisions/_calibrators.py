@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,11 +12,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from evalign._errors import expected, near, shown
+from evalign._errors import expected, show, suggest
+from evalign._typing import Floats
 from evalign.decisions._calibration import fit_temperature
-from evalign.decisions._fit_rule import as_targets, class_indices, row_weights
-from evalign.decisions._rule import as_numbers
-from evalign.decisions._two_classes import Floats
+from evalign.decisions._inputs import as_numbers, as_targets, class_indices, row_weights
 
 Method = Literal["temperature", "platt", "isotonic"]
 Curve = Callable[[Floats], Floats]
@@ -36,6 +35,32 @@ class Calibration:
         if table.shape[1] != len(self.classes):
             raise expected("scores", f"of {len(self.classes)} classes", f"{table.shape[1]}")
         return self.curve(table)
+
+    def to_dict(self) -> dict[str, float]:
+        """The numbers of the curve, for a JSON file; there are none for an isotonic one.
+
+        >>> Calibration("temperature", np.array([0, 1]), Temperature(2.0)).to_dict()
+        {'temperature': 2.0}
+        """
+        curve = self.curve
+        if isinstance(curve, OneAgainstTheRest) and len(curve.curves) == 1:
+            (curve,) = curve.curves
+        if not isinstance(curve, Temperature | Sigmoid):
+            raise expected(
+                "method", "to be 'temperature', or 'platt' for two classes, to be saved", self.method
+            )
+        return {name: float(value) for name, value in vars(curve).items()}
+
+    @classmethod
+    def from_dict(cls, numbers: Mapping[str, float], classes: Any) -> Calibration:
+        """Restore what `to_dict` returned.
+
+        >>> Calibration.from_dict({"temperature": 2.0}, np.array([0, 1])).method
+        'temperature'
+        """
+        if "temperature" in numbers:
+            return cls("temperature", classes, Temperature(**numbers))
+        return cls("platt", classes, OneAgainstTheRest([Sigmoid(**numbers)]))
 
 
 def fit_calibration(
@@ -63,7 +88,7 @@ def fit_calibration(
         accurate multiclass probability estimates.
     """
     if not isinstance(method, str) or method not in CURVES:
-        raise expected("method", "to be a known one", shown(method), near(str(method), CURVES))
+        raise expected("method", "to be a known one", show(method), suggest(str(method), CURVES))
     table = _scores(scores)
     classes, indices = class_indices(as_targets(y), table.shape[1])
     if len(indices) != len(table):

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from evalign._typing import Floats, Indices
 from evalign.decisions._goal import Goal, Standing
-from evalign.decisions._two_classes import Floats
-
-Ints = NDArray[np.int64]
+from evalign.metrics import hard_confusion
 
 #: Up to so many classes, every entry of W is searched; above, the diagonal and the columns as a whole.
 FEW = 5
@@ -31,7 +29,7 @@ STEPS = np.array([0.0, 0.05, 0.15, 0.4, 1.0])
 GAIN = 1e-6
 
 
-def counted(cells: Ints, weight: Floats, size: int) -> Floats:
+def counted(cells: Indices, weight: Floats, size: int) -> Floats:
     """The weight in each of `size` cells.
 
     >>> counted(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 3).tolist()
@@ -41,11 +39,11 @@ def counted(cells: Ints, weight: Floats, size: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Data:
+class RuleData:
     """The rows a rule is fitted on: probabilities (n, d), class indices, weights."""
 
     p: Floats
-    y: Ints
+    y: Indices
     weight: Floats
 
     @property
@@ -53,9 +51,10 @@ class Data:
         """The number of classes."""
         return int(self.p.shape[1])
 
-    def confusion(self, predicted: Ints) -> Floats:
+    def confusion(self, predicted: Indices) -> Floats:
         """The confusion matrix of predicted classes."""
-        return counted(self.y * self.d + predicted, self.weight, self.d**2).reshape(self.d, self.d)
+        guess, truth, weight = (torch.from_numpy(side) for side in (predicted, self.y, self.weight))
+        return np.asarray(hard_confusion(guess, truth, self.d, weight).numpy())
 
 
 @dataclass(frozen=True)
@@ -67,20 +66,20 @@ class Candidate:
     standing: Standing
 
     @classmethod
-    def of(cls, weights: Floats, data: Data, goal: Goal) -> Candidate:
+    def of(cls, weights: Floats, data: RuleData, goal: Goal) -> Candidate:
         """Judge weights; the same rule is given by weights from 0 to 1 with a 0 in each row."""
         shifted = weights - weights.min(1, keepdims=True)
         weights = shifted / max(float(shifted.max()), 1e-300)
         return cls.by_scores(weights, data.p @ weights, data, goal)
 
     @classmethod
-    def by_scores(cls, weights: Floats, scores: Floats, data: Data, goal: Goal) -> Candidate:
+    def by_scores(cls, weights: Floats, scores: Floats, data: RuleData, goal: Goal) -> Candidate:
         """Judge weights whose scores p W are known."""
         matrix = data.confusion(scores.argmax(1))
         return cls(weights, matrix, goal.standing(torch.from_numpy(matrix)))
 
 
-def ascend(start: Candidate, data: Data, goal: Goal, rounds: int = 10) -> Candidate:
+def ascend(start: Candidate, data: RuleData, goal: Goal, rounds: int = 10) -> Candidate:
     """Set one number of W after the other to its best value, until none helps."""
     best, moves = start, list(_moves(data.d, lean=goal.confidence is not None))
     state = _State.of(data.p @ best.weights, best, goal)
@@ -122,8 +121,8 @@ class _State:
     """The scores of all rows under some weights, and the two best classes of each."""
 
     scores: Floats
-    first: Ints
-    second: Ints
+    first: Indices
+    second: Indices
     highest: Floats
     next_best: Floats
     #: The cost matrix, where it guides the search.
@@ -134,8 +133,8 @@ class _State:
         """The state at some scores."""
         worth = None
         if len(now.matrix) > MANY:
-            gradient = goal.metric.gradient(torch.from_numpy(now.matrix)).numpy().reshape(-1)
-            worth = gradient if goal.metric.higher_is_better else -gradient
+            gradient = goal.metric.gradient(torch.from_numpy(now.matrix))
+            worth = goal.metric.sign * gradient.numpy().reshape(-1)
         rows = np.arange(len(scores))
         first = scores.argmax(1)
         highest = scores[rows, first]
@@ -149,14 +148,14 @@ class _State:
 class _Passage:
     """Rows in the order in which they pass to a class: their cells of C before and after."""
 
-    before: Ints
-    after: Ints
+    before: Indices
+    after: Indices
     weight: Floats
     #: How many have passed now, and the matrix when none has.
     now: int
     base: Floats
 
-    def matrices(self, cuts: Ints, low: int, base: Floats) -> Floats:
+    def matrices(self, cuts: Indices, low: int, base: Floats) -> Floats:
         """The matrices (as rows of d * d cells) at rising numbers of passed rows, from that at `low`."""
         size, high = base.size, int(cuts[-1])
         step = np.repeat(np.arange(len(cuts)), np.diff(cuts, prepend=low)) * size
@@ -172,7 +171,7 @@ class _Passage:
 
 
 def _best_change(
-    state: _State, row: int | None, column: int, best: Candidate, data: Data, goal: Goal
+    state: _State, row: int | None, column: int, best: Candidate, data: RuleData, goal: Goal
 ) -> float | None:
     """The best number to add to an entry of W, or to a column as a whole; None if none helps."""
     mine = state.first == column

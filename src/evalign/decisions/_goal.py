@@ -90,8 +90,7 @@ class Goal:
         return float(self._of(self.metric)(matrix))
 
     def _judge(self, matrices: Tensor) -> tuple[Tensor, Tensor]:
-        value = self._of(self.metric)(matrices)
-        value = value if self.metric.higher_is_better else -value
+        value = self.metric.sign * self._of(self.metric)(matrices)
         slack = torch.full_like(value, math.inf)
         for constraint in self.constraints:
             slack = torch.minimum(slack, self.slack(constraint, matrices))
@@ -102,9 +101,8 @@ class Goal:
 
     def slack(self, constraint: Constraint, matrices: Tensor) -> Tensor:
         """By how much each matrix keeps a constraint; negative where it misses it."""
-        sign = 1.0 if constraint.sense == ">=" else -1.0
         measure = self._of(constraint.metric)
-        plain = sign * (measure(matrices) - constraint.bound)
+        plain = constraint.sign * (measure(matrices) - constraint.bound)
         if self.confidence is None:
             return plain
         z = NormalDist().inv_cdf(self.confidence)
@@ -120,7 +118,7 @@ class Goal:
         total = counts.sum((-2, -1), keepdim=True)
         mean = (counts * gradient).sum((-2, -1), keepdim=True) / total
         variance = (counts * (gradient - mean).square()).sum(sides)
-        sure = sign * (middle.detach() - constraint.bound) - z * variance.clamp_min(0).sqrt()
+        sure = constraint.sign * (middle.detach() - constraint.bound) - z * variance.clamp_min(0).sqrt()
         return torch.minimum(plain, sure)
 
     def _of(self, metric: Metric) -> Callable[[Tensor], Tensor]:

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from evalign._typing import Floats
 from evalign.decisions._goal import BLOCK, Goal
-from evalign.decisions._two_classes import Floats, Sweep, between, sweep
+from evalign.metrics import Sweep, sweep_thresholds, thresholds_between
 
 #: So many common thresholds are tried at most.
 LEVELS = 4096
@@ -31,7 +32,7 @@ def best_thresholds(
     >>> best_thresholds(scores, y, np.ones(3), Goal(metrics.f1(), labels=True))[0].round(2).tolist()
     [0.35, 0.65]
     """
-    sweeps = [sweep(scores[:, j], y[:, j], weight) for j in range(scores.shape[1])]
+    sweeps = [sweep_thresholds(scores[:, j], y[:, j], weight) for j in range(scores.shape[1])]
     half, common = [0.5] * len(sweeps), _common(scores, sweeps, goal)
     found = [
         _ascend(start, sweeps, goal)
@@ -48,7 +49,7 @@ def _common(scores: Floats, sweeps: list[Sweep], goal: Goal) -> list[float]:
     levels = np.unique(scores)
     if len(levels) > LEVELS:
         levels = np.unique(np.append(np.quantile(levels, np.linspace(0, 1, LEVELS)), np.linspace(0, 1, 101)))
-    levels = between(levels[::-1])
+    levels = thresholds_between(levels[::-1])
     winners: list[int] = []
     for part in np.array_split(np.arange(len(levels)), 1 + 4 * len(levels) * len(sweeps) // BLOCK):
         prefer = torch.from_numpy(np.abs(levels[part] - 0.5))
@@ -60,11 +61,10 @@ def _common(scores: Floats, sweeps: list[Sweep], goal: Goal) -> list[float]:
 def _fixed_point(thresholds: list[float], sweeps: list[Sweep], goal: Goal, steps: int = 10) -> list[float]:
     """Each label takes the threshold with the largest <W, C>, W being dM/dC at the last matrices."""
     best, standing = thresholds, goal.standing(_at(sweeps, thresholds))
-    sign = 1.0 if goal.metric.higher_is_better else -1.0
     for _ in range(steps):
         with torch.enable_grad():
             point = _at(sweeps, thresholds).requires_grad_()
-            value = sign * goal.metric.over_labels(point)
+            value = goal.metric.sign * goal.metric.over_labels(point)
             if not value.requires_grad:
                 break
             (worth,) = torch.autograd.grad(value, point, materialize_grads=True)

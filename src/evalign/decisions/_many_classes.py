@@ -16,12 +16,13 @@ import numpy as np
 import torch
 
 from evalign import metrics
-from evalign.decisions._coordinates import MANY, Candidate, Data, ascend
+from evalign._typing import Floats
+from evalign.decisions._coordinates import MANY, Candidate, RuleData, ascend
 from evalign.decisions._goal import Goal
-from evalign.decisions._two_classes import Floats, best_threshold
+from evalign.decisions._two_classes import best_threshold
 
 
-def best_weights(data: Data, goal: Goal, seed: int) -> Candidate:
+def best_weights(data: RuleData, goal: Goal, seed: int) -> Candidate:
     """The best weights found; never worse on these rows than argmax or one threshold a class."""
     starts = [Candidate.of(weights, data, goal) for weights in _starts(data, goal)]
     found = starts + [other for start in starts for other in _fixed_point(start, data, goal)]
@@ -33,7 +34,7 @@ def best_weights(data: Data, goal: Goal, seed: int) -> Candidate:
     return best
 
 
-def _starts(data: Data, goal: Goal) -> Iterator[Floats]:
+def _starts(data: RuleData, goal: Goal) -> Iterator[Floats]:
     """Argmax, rarity, and one threshold a class, as a quotient and as a difference."""
     eye = np.eye(data.d)
     share = np.bincount(data.y, data.weight, data.d) / data.weight.sum()
@@ -44,15 +45,15 @@ def _starts(data: Data, goal: Goal) -> Iterator[Floats]:
     yield eye - thresholds
 
 
-def _one_against_the_rest(data: Data, goal: Goal, j: int) -> float:
+def _one_against_the_rest(data: RuleData, goal: Goal, j: int) -> float:
     side = data.p[:, j], data.y == j, data.weight
     try:
-        return best_threshold(*side, Goal(goal.metric))
+        return best_threshold(*side, Goal(goal.metric))[0]
     except (ValueError, RuntimeError, IndexError):  # the metric is one of d classes only
-        return best_threshold(*side, Goal(metrics.f1()))
+        return best_threshold(*side, Goal(metrics.f1()))[0]
 
 
-def _fixed_point(start: Candidate, data: Data, goal: Goal, steps: int = 8) -> Iterator[Candidate]:
+def _fixed_point(start: Candidate, data: RuleData, goal: Goal, steps: int = 8) -> Iterator[Candidate]:
     """W = dM/dC at the matrix of the rule of W, plainly and with averaged matrices."""
     for pressure in (0.0, 1.0, 10.0) if goal.constraints else (0.0,):
         for averaged in (False, True):
@@ -72,14 +73,13 @@ def _fixed_point(start: Candidate, data: Data, goal: Goal, steps: int = 8) -> It
 def _gradient(goal: Goal, matrix: Floats, pressure: float) -> Floats:
     """The cost matrix of the metric, plus `pressure` times that of each constraint."""
     point = torch.from_numpy(matrix)
-    weights = goal.metric.gradient(point) * (1.0 if goal.metric.higher_is_better else -1.0)
+    weights = goal.metric.sign * goal.metric.gradient(point)
     for constraint in goal.constraints if pressure else ():
-        sign = 1.0 if constraint.sense == ">=" else -1.0
-        weights = weights + pressure * sign * constraint.metric.gradient(point)
+        weights = weights + pressure * constraint.sign * constraint.metric.gradient(point)
     return weights.numpy()
 
 
-def _drawn(data: Data, goal: Goal, seed: int, kept: int = 4) -> list[Candidate]:
+def _drawn(data: RuleData, goal: Goal, seed: int, kept: int = 4) -> list[Candidate]:
     """The best of random weights: many where they cost little, on few rows, where a search gets stuck."""
     count = int(min(4096, 2e7 // (len(data.y) * data.d**2)))
     if count < 256 or goal.confidence is not None:  # random weights that fit by chance keep no promise

@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalign._errors import expected, is_number, shown
+from evalign._errors import expected, is_number, show
+from evalign.decisions._inputs import as_probabilities
 
-FORMAT = 1
-
-#: Rows of probabilities may miss the sum 1 by so much; half precision does.
-TOLERANCE = 1e-3
-
-#: They may leave [0, 1] by so much; means of single precision do.
-ROUNDING = 1e-6
+FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +28,7 @@ class DecisionRule:
         thresholds: One for two classes, one a label for many labels; None for more classes.
         metric: What the rule was fitted for.
         value: The metric of the rule on the rows it was fitted on.
-        missed: Which constraints those rows do not keep, and by how much.
+        violations: By how much each constraint is violated on those rows; empty if all are satisfied.
 
     >>> rule = DecisionRule(np.array(["no", "yes"]), np.diag([0.3, 0.7]), np.array([0.3]), "f1", 0.8)
     >>> rule.predict([0.2, 0.3, 0.9]).tolist()
@@ -47,12 +42,12 @@ class DecisionRule:
     thresholds: NDArray[np.float64] | None
     metric: str
     value: float
-    missed: dict[str, float] = field(default_factory=dict)
+    violations: dict[str, float] = field(default_factory=dict)
 
     @property
     def feasible(self) -> bool:
-        """Whether the rows the rule was fitted on keep every constraint."""
-        return not self.missed
+        """Whether every constraint is satisfied on the rows the rule was fitted on."""
+        return not self.violations
 
     @property
     def threshold(self) -> float:
@@ -91,7 +86,7 @@ class DecisionRule:
         labels = None if self.classes is None else self.classes.tolist()
         for label in labels or ():
             if not _writable(label):
-                raise expected("classes", "that are texts or numbers, to be written", shown(label))
+                raise expected("classes", "that are texts or numbers, to be written", show(label))
         return json.dumps(
             {
                 "format": FORMAT,
@@ -101,7 +96,7 @@ class DecisionRule:
                 "thresholds": None if self.thresholds is None else self.thresholds.tolist(),
                 "metric": self.metric,
                 "value": self.value,
-                "missed": self.missed,
+                "violations": self.violations,
             }
         )
 
@@ -115,7 +110,7 @@ class DecisionRule:
                 raise TypeError("no format")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             told = str(error).splitlines()[0][:80]
-            raise expected("text", "to be a decision rule", f"{shown(text)[:60]} ({told})") from None
+            raise expected("text", "to be a decision rule", f"{show(text)[:60]} ({told})") from None
         if version > FORMAT:
             raise expected("text", f"of format {FORMAT} or older", version, "Upgrade evalign.")
         try:
@@ -137,19 +132,20 @@ def _restored(cls: type[DecisionRule], stored: dict[str, Any]) -> DecisionRule:
     weights, thresholds = (_numbers(stored, name) for name in ("weights", "thresholds"))
     if classes is None:
         if thresholds is None or thresholds.ndim != 1 or weights is not None:
-            raise expected("text", "with one threshold a label", shown(stored["thresholds"])[:60])
+            raise expected("text", "with one threshold a label", show(stored["thresholds"])[:60])
     else:
         d = len(classes)
         if weights is None or weights.shape != (d, d):
-            raise expected("text", f"with weights for {d} classes", shown(stored["weights"])[:60])
+            raise expected("text", f"with weights for {d} classes", show(stored["weights"])[:60])
         if (thresholds is None) != (d > 2) or (thresholds is not None and thresholds.shape != (1,)):
-            raise expected("text", "with one threshold for two classes", shown(stored["thresholds"])[:60])
-    metric, value, missed = stored["metric"], stored["value"], dict(stored["missed"])
+            raise expected("text", "with one threshold for two classes", show(stored["thresholds"])[:60])
+    metric, value = stored["metric"], stored["value"]
+    violations = dict(stored["missed" if stored["format"] == 1 else "violations"])
     if not isinstance(metric, str) or not is_number(value):
-        raise expected("text", "with a metric and its value", f"{shown(metric)[:30]}, {shown(value)[:30]}")
-    if not all(is_number(by) for by in missed.values()):
-        raise expected("text", "with numbers by which constraints are missed", shown(missed)[:60])
-    return cls(classes, weights, thresholds, metric, float(value), missed)
+        raise expected("text", "with a metric and its value", f"{show(metric)[:30]}, {show(value)[:30]}")
+    if not all(is_number(by) for by in violations.values()):
+        raise expected("text", "with the violation of each constraint as a number", show(violations)[:60])
+    return cls(classes, weights, thresholds, metric, float(value), violations)
 
 
 def _numbers(stored: dict[str, Any], name: str) -> NDArray[np.float64] | None:
@@ -161,12 +157,12 @@ def _numbers(stored: dict[str, Any], name: str) -> NDArray[np.float64] | None:
             return array.astype(np.float64)
     except ValueError:  # rows of several lengths
         pass
-    raise expected("text", f"with finite numbers as {name}", shown(stored[name])[:60])
+    raise expected("text", f"with finite numbers as {name}", show(stored[name])[:60])
 
 
 def _labels(labels: Any, dtype: Any) -> NDArray[Any]:
     """Labels as they were: of the stored type, and none changed by it."""
-    told = f"{shown(labels)[:60]} as {shown(dtype)[:20]}"
+    told = f"{show(labels)[:60]} as {show(dtype)[:20]}"
     wrong = expected("text", "with two or more different labels as classes", told)
     if not isinstance(labels, list) or not isinstance(dtype, str) or not all(map(_writable, labels)):
         raise wrong
@@ -180,48 +176,3 @@ def _labels(labels: Any, dtype: Any) -> NDArray[Any]:
     if classes.tolist() != labels:
         raise wrong
     return classes
-
-
-def as_numbers(argument: str, values: Any) -> NDArray[np.float64]:
-    """Check that values are finite numbers of shape (n,) or (n, classes), of any kind of array."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().double().numpy()
-    try:
-        table = np.asarray(values)
-        if table.dtype.kind not in "biufO":
-            raise TypeError
-        table = table.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise expected(argument, "to be an array of numbers", type(values).__name__) from None
-    if table.ndim not in (1, 2) or 0 in table.shape:
-        raise expected(argument, "of shape (n,) or (n, classes)", f"shape {table.shape}")
-    if not np.isfinite(table).all():
-        row = int(np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(1))[0])
-        raise expected(argument, "without NaN or infinity", f"{shown(table[row].tolist())} in row {row}")
-    return table
-
-
-def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.float64]:
-    """Check probabilities and give (n, columns); one column is that of the second of two classes.
-
-    >>> as_probabilities([0.25, 1.0])
-    array([[0.75, 0.25],
-           [0.  , 1.  ]])
-    """
-    p = as_numbers("probabilities", probabilities)
-    low, high = p.min(), p.max()
-    if low < -ROUNDING or high > 1 + ROUNDING:
-        hint = "`fit_calibration` makes them of scores."
-        raise expected("probabilities", "in [0, 1]", float(low if low < 0 else high), hint)
-    if low < 0 or high > 1:
-        p = p.clip(0.0, 1.0)
-    if labels:
-        return p[:, None] if p.ndim == 1 else p
-    if p.ndim == 1 or p.shape[1] == 1:
-        p = p.reshape(-1)
-        return np.stack([1 - p, p], axis=1)
-    gap = np.abs(p.sum(1) - 1)
-    if gap.max() > TOLERANCE:
-        row = int(gap.argmax())
-        raise expected("probabilities", "with rows that sum to 1", f"sum {p[row].sum():.4g} in row {row}")
-    return p

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from evalign.decisions._two_classes import Floats
+from evalign._typing import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,12 @@
-"""The scikit-learn front."""
+"""The scikit-learn front: classifiers trained, boosted or decided by a metric."""
 
-from evalign.estimators._aligned import AlignedClassifier
-from evalign.estimators._booster import MetricBooster
-from evalign.estimators._classifier import MetricClassifier
-from evalign.estimators._comparison import Comparison, compare
-from evalign.estimators._decision import MetricDecision
-from evalign.estimators._methods import METHODS
+from evalign.estimators._decision_files import skops, unpack
+from evalign.estimators._mlp import mlp
+from evalign.estimators._strategies import Problem, phases
+from evalign.estimators.booster import MetricBooster
+from evalign.estimators.decision import MetricDecision
+from evalign.estimators.network import MetricClassifier
 
 __all__ = [
-    "METHODS", "AlignedClassifier", "Comparison", "MetricBooster", "MetricClassifier", "MetricDecision",
-    "compare",
+    "MetricBooster", "MetricClassifier", "MetricDecision", "Problem", "mlp", "phases", "skops", "unpack",
 ]  # fmt: skip

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from evalign._errors import expected
 from evalign.metrics import Constraint
-from evalign.training._checkpoint import Checkpoint
-from evalign.training._fit import Fit, Phase, Table, predict_logits
+from evalign.training import Checkpoint, Fit, Phase, TrainingData, predict_logits
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class Task:
     """All that one network is trained from; it can be sent to another process."""
 
     network: nn.Module
-    train: Table
-    valid: Table
+    train: TrainingData
+    valid: TrainingData
     plan: Sequence[Phase]
     metric: Any
     batch_size: int
@@ -87,7 +86,7 @@ def folds(y: NDArray[Any], bags: int, seed: int) -> list[tuple[NDArray[Any], NDA
     """
     fewest = int(np.bincount(y).min())
     if fewest < bags:
-        raise expected("bags", f"of at most {fewest}, the rows of the rarest class", bags)
+        raise expected("n_bags", f"of at most {fewest}, the rows of the rarest class", bags)
     splitter = StratifiedKFold(bags, shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(len(y)), y))
 

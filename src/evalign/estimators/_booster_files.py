@@ -10,8 +10,8 @@ import numpy as np
 
 from evalign._errors import expected
 from evalign._files import read_parts, write_parts
-from evalign.boosting._train import Stages, lightgbm
-from evalign.decisions._scaling import Scaling
+from evalign.boosting import Stages, import_lightgbm
+from evalign.decisions import Scaling
 from evalign.estimators._booster_text import checked
 from evalign.estimators._stored import check_kind, face, restore_face, settings_from, settings_of, whole
 
@@ -53,7 +53,7 @@ def load(cls: Any, folder: str | PathLike[str]) -> Any:
 
 
 def _stages(number: int, weights: Any, texts: dict[str, bytes], model: Any) -> Stages:
-    lgb = lightgbm()
+    lgb = import_lightgbm()
     base, metric = (
         lgb.Booster(model_str=checked(texts[key])) if key in texts else None
         for key in (f"{number}.log_loss", f"{number}.metric")

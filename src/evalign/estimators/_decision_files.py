@@ -15,7 +15,6 @@ from sklearn.base import clone
 from evalign._errors import expected
 from evalign._files import read_parts, write_parts
 from evalign.decisions import Calibration, DecisionRule
-from evalign.decisions._calibrators import OneAgainstTheRest, Sigmoid, Temperature
 from evalign.estimators._stored import check_kind, face, restore_face, settings_from, settings_of, whole
 
 #: What may be read beyond what skops trusts by itself; `_check_trees` looks into every one.
@@ -33,7 +32,7 @@ def save(model: Any, folder: str | PathLike[str]) -> None:
         **face(model),
         "settings": settings_of(model, ("estimator",)),
         "fold_rules": [rule.to_json() for rule in model.fold_rules_],
-        "calibration": _numbers(model.calibration_),
+        "calibration": None if model.calibration_ is None else model.calibration_.to_dict(),
     }
     write_parts(Path(folder), "model", facts, {"estimator": content}, ".skops")
 
@@ -53,7 +52,8 @@ def load(cls: Any, folder: str | PathLike[str]) -> Any:
         if not np.array_equal(estimator.classes_, model.classes_):
             raise expected("folder", "with a classifier for the classes of the model", estimator.classes_)
         model.fold_rules_ = [DecisionRule.from_json(text) for text in facts["fold_rules"]]
-        model.calibration_ = _calibration(facts["calibration"], model.classes_)
+        numbers = facts["calibration"]
+        model.calibration_ = None if numbers is None else Calibration.from_dict(numbers, model.classes_)
         model._take_thresholds()
         return model
 
@@ -122,21 +122,3 @@ def _check_tree(tree: Any) -> None:
     )
     if not good:
         raise expected("folder", "with trees whose branches lead to their own nodes", "another one")
-
-
-def _numbers(calibration: Calibration | None) -> dict[str, float] | None:
-    """The curve from scores to probabilities: a temperature, or for two classes a sigmoid."""
-    if calibration is None:
-        return None
-    curve = calibration.curve
-    if isinstance(curve, OneAgainstTheRest):
-        (curve,) = curve.curves
-    return {name: float(value) for name, value in vars(curve).items()}
-
-
-def _calibration(numbers: dict[str, float] | None, classes: Any) -> Calibration | None:
-    if numbers is None:
-        return None
-    if "temperature" in numbers:
-        return Calibration("temperature", classes, Temperature(**numbers))
-    return Calibration("platt", classes, OneAgainstTheRest([Sigmoid(**numbers)]))

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from evalign._errors import expected
 from evalign._files import read_bundle, write_bundle
 from evalign.estimators._stored import check_kind, face, restore_face, settings_from, settings_of, whole
-from evalign.training._checkpoint import part
+from evalign.training import take_prefix
 
 #: Not in the files: a network of the user's own has no text form, and a checkpoint is no part of the model.
 LEFT_OUT = ("network", "checkpoint")
@@ -80,7 +80,9 @@ def _restore(cls: Any, content: dict[str, Any], tensors: dict[str, torch.Tensor]
     model = cls(**{**settings, "network": network})
     restore_face(model, content)
     model.scaler_ = _scaler(content, tensors)
-    model.networks_ = [_network(model, part(tensors, f"network.{n}")) for n in range(int(model.bags))]
+    model.networks_ = [
+        _network(model, take_prefix(tensors, f"network.{n}")) for n in range(int(model.n_bags))
+    ]
     model.history_ = content["history"]
     model.n_iter_ = len(model.history_)
     model.temperature_ = model.history_[-1]["temperature"]

@@ -15,11 +15,11 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from torch import Tensor, nn
 
 from evalign import metrics
-from evalign._errors import check_whole, expected, is_number, shown
+from evalign._errors import check_integer, expected, is_number, show
 from evalign.estimators._bags import folds
 from evalign.metrics import Metric
 from evalign.softsets import batch_size_advice
-from evalign.training._fit import Table
+from evalign.training import TrainingData
 
 #: Scaled features are cut off here: so many deviations from the mean are no information.
 FARTHEST = 1e6
@@ -27,29 +27,27 @@ FARTHEST = 1e6
 
 def checked_metric(model: Any) -> Metric:
     """Check the settings of a classifier, and find its metric."""
-    metric = metrics.get(model.metric)
-    if metric.over_thresholds or getattr(metric, "average", "auto") is None:
-        raise expected("metric", "that gives one number from predicted classes", metric.name)
-    for name, high in (("lr", np.inf), ("validation_fraction", 1)):
+    metric = metrics.as_metric(model.metric, scalar=True)
+    for name, high in (("learning_rate", np.inf), ("validation_fraction", 1)):
         value = getattr(model, name)
         if not is_number(value) or not 0 < value < high:
-            raise expected(name, f"in (0, {high})", shown(value))
-    for name in ("max_epochs", "patience", "bags", "batch_size"):
+            raise expected(name, f"in (0, {high})", show(value))
+    for name in ("max_epochs", "patience", "n_bags", "batch_size"):
         value = getattr(model, name)
         if name != "batch_size" or not isinstance(value, str) or value != "auto":
-            check_whole(**{name: value})
+            check_integer(**{name: value})
     if not isinstance(model.rule, bool | np.bool_):
-        raise expected("rule", "to be True or False", shown(model.rule))
+        raise expected("rule", "to be True or False", show(model.rule))
     if model.checkpoint is not None and not isinstance(model.random_state, int | np.integer):
         raise expected("random_state", "to be an integer with `checkpoint`", repr(model.random_state))
     if model.checkpoint is not None and model.warm_start:
         raise expected("warm_start", "to be False with `checkpoint`", True)
     if model.network is not None and not callable(model.network):
-        raise expected("network", "to be a function (features, classes) -> nn.Module", shown(model.network))
+        raise expected("network", "to be a function (features, classes) -> nn.Module", show(model.network))
     try:
         torch.empty(0, device=model.device)
     except (RuntimeError, TypeError, AssertionError) as error:
-        raise expected("device", "to be one of this machine", shown(model.device), f"({error})") from None
+        raise expected("device", "to be one of this machine", show(model.device), f"({error})") from None
     return metric
 
 
@@ -93,28 +91,28 @@ def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> tuple[NDArr
 
 def tables(
     model: Any, X: Any, y: NDArray[Any], weight: Any, validation_data: Any, seed: int, again: bool
-) -> list[tuple[Table, Table]]:
+) -> list[tuple[TrainingData, TrainingData]]:
     """The training and the validation part of each bag, scaled by training rows."""
 
-    def table(X: Any, y: NDArray[Any], weight: Any) -> Table:
+    def table(X: Any, y: NDArray[Any], weight: Any) -> TrainingData:
         targets = torch.as_tensor(y, dtype=torch.long, device=model.device)
         if weight is not None:
             weight = torch.as_tensor(weight, dtype=torch.float32, device=model.device)
-        return Table(features(X, model.scaler_, model.device), targets, weight)
+        return TrainingData(features(X, model.scaler_, model.device), targets, weight)
 
     if validation_data is not None:
         held_x, held_y = _validation_rows(model, validation_data)
         model.scaler_ = model.scaler_ if again else new_scaler(X, weight)
         return [(table(X, y, weight), table(held_x, held_y, None))]
-    if model.bags > 1:
-        parts = folds(y, int(model.bags), seed)
+    if model.n_bags > 1:
+        parts = folds(y, int(model.n_bags), seed)
     else:
         parts = [stratified_split(y, model.validation_fraction, seed)]
     if not again:
-        rows = np.arange(len(y)) if model.bags > 1 else parts[0][0]
+        rows = np.arange(len(y)) if model.n_bags > 1 else parts[0][0]
         model.scaler_ = new_scaler(X[rows], None if weight is None else weight[rows])
 
-    def part(rows: NDArray[Any]) -> Table:
+    def part(rows: NDArray[Any]) -> TrainingData:
         return table(X[rows], y[rows], None if weight is None else weight[rows])
 
     return [(part(rows), part(held)) for rows, held in parts]
@@ -122,14 +120,14 @@ def tables(
 
 def _validation_rows(model: Any, given: Any) -> tuple[Any, NDArray[Any]]:
     """Checked features and class indices of rows to validate on that the user gave."""
-    if model.bags > 1:
-        raise expected("validation_data", "to be None with bags", f"data and {model.bags} bags")
+    if model.n_bags > 1:
+        raise expected("validation_data", "to be None with bags", f"data and {model.n_bags} bags")
     if not isinstance(given, list | tuple) or len(given) != 2:
         raise expected("validation_data", "to be (X, y)", type(given).__name__)
     X, labels = validate_data(model, *given, accept_sparse="csr", reset=False)
     stray = np.setdiff1d(labels, model.classes_)
     if stray.size:
-        raise expected("validation_data", "with classes of `y` only", shown(stray[0]))
+        raise expected("validation_data", "with classes of `y` only", show(stray[0]))
     return X, np.searchsorted(model.classes_, labels)
 
 
@@ -182,13 +180,13 @@ def class_weight_tensor(
             raise expected("class_weight", "to be 'balanced' or a weight a class", repr(class_weight))
         return torch.as_tensor(counts.sum() / (len(counts) * counts), dtype=torch.float32)
     if not isinstance(class_weight, Mapping):
-        raise expected("class_weight", "to be 'balanced' or a weight a class", shown(class_weight))
+        raise expected("class_weight", "to be 'balanced' or a weight a class", show(class_weight))
     known = classes.tolist()
     if not all(is_number(value) and value >= 0 for value in class_weight.values()):
-        raise expected("class_weight", "with weights >= 0", shown(list(class_weight.values())))
+        raise expected("class_weight", "with weights >= 0", show(list(class_weight.values())))
     stray = [label for label in class_weight if label not in known]
     if stray:
-        raise expected("class_weight", "with classes of `y` only", shown(stray[0]))
+        raise expected("class_weight", "with classes of `y` only", show(stray[0]))
     return torch.tensor([float(class_weight.get(label, 1.0)) for label in known])
 
 

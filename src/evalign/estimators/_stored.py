@@ -22,11 +22,11 @@ FORMAT = 2
 def settings_of(model: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
     """The settings as JSON, None for those left out; what could not be read back is an error here."""
     settings = model.get_params(deep=False) | dict.fromkeys(left_out)
-    metric = metrics.get(settings["metric"])
+    metric = metrics.as_metric(settings["metric"])
     if not _reads_back(metric):
         raise expected("metric", "that can be written as text, to be saved", metric.name)
     settings["metric"] = metric.name
-    bounds = metrics.constraints(settings["constraints"])
+    bounds = metrics.as_constraints(settings["constraints"])
     for bound in bounds:
         if not _reads_back(bound.metric):
             raise expected("constraints", "that can be written as text, to be saved", bound.name)
@@ -47,7 +47,7 @@ def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
         settings["constraints"] = []
     if isinstance(settings.get("class_weight"), list):
         settings["class_weight"] = dict(settings["class_weight"])
-    settings["constraints"] = metrics.constraints(settings["constraints"])
+    settings["constraints"] = metrics.as_constraints(settings["constraints"])
     return settings
 
 
@@ -109,7 +109,7 @@ def whole(folder: str | PathLike[str]) -> Iterator[None]:
 def _reads_back(metric: Metric) -> bool:
     """Whether the name of a metric gives the same metric again."""
     try:
-        other = metrics.get(metric.name)
+        other = metrics.as_metric(metric.name)
     except ValueError:
         return False
     return _same(metric, other)
@@ -118,7 +118,7 @@ def _reads_back(metric: Metric) -> bool:
 def _same(one: Any, other: Any) -> bool:
     if not isinstance(one, Metric):
         return bool(one == other)
-    keys = ("higher_is_better", "average", "positive", "batched", "formula", "sign")
+    keys = ("higher_is_better", "average", "positive", "batched", "formula", "symbol")
     parts = ("left", "right")
     return (
         type(one) is type(other)

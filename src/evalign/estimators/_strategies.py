@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from evalign._errors import expected, near, shown
+from evalign._errors import expected, show, suggest
 from evalign.losses import FocalLoss, MetricLoss, SurrogateFBetaLoss, class_balanced_weights
 from evalign.metrics import Constraint, Metric
 from evalign.softsets import LinearStep
-from evalign.training._fit import Phase
+from evalign.training import Phase
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,20 @@ class Problem:
     targets: Tensor
     num_classes: int
     class_weight: Tensor | None
-    lr: float
+    learning_rate: float
     max_epochs: int
     patience: int
     constraints: tuple[Constraint, ...] = ()
 
     def phase(self, name: str, loss: nn.Module, by_metric: bool = False) -> Phase:
         """A phase with this problem's settings."""
-        return Phase(name, loss, self.lr, self.max_epochs, self.patience, by_metric)
+        return Phase(name, loss, self.learning_rate, self.max_epochs, self.patience, by_metric)
 
 
 def phases(strategy: str, problem: Problem) -> list[Phase]:
     """The phases of a strategy, by name; with constraints the last one keeps its best feasible weights."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise expected("strategy", "to be a known one", shown(strategy), near(str(strategy), STRATEGIES))
+        raise expected("strategy", "to be a known one", show(strategy), suggest(str(strategy), STRATEGIES))
     *first, last = STRATEGIES[strategy](problem)
     return [*first, replace(last, by_metric=True) if problem.constraints else last]
 
@@ -75,7 +75,7 @@ def _surrogate_fbeta(p: Problem) -> list[Phase]:
     _two_classes("surrogate_fbeta", p)
     if p.class_weight is not None:
         raise expected("class_weight", "to be None for strategy 'surrogate_fbeta'", p.class_weight.tolist())
-    beta = getattr(getattr(p.metric, "values", None), "keywords", {}).get("beta", 1.0)
+    beta = p.metric.params.get("beta", 1.0)
     if not isinstance(beta, int | float) or beta <= 0 or getattr(p.metric, "positive", 1) != 1:
         wanted = "with one beta > 0 and positive=1 for strategy 'surrogate_fbeta'"
         raise expected("metric", wanted, p.metric.name)

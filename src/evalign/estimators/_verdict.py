@@ -13,11 +13,15 @@ from torch import Tensor
 from evalign.decisions import expected_calibration_error, fit_rule, fit_temperature
 from evalign.estimators._bags import Bag
 from evalign.metrics import Constraint, Metric
-from evalign.training._fit import Table, hard_matrix
+from evalign.training import TrainingData
 
 
 def take_over(
-    model: Any, metric: Metric, bounds: Sequence[Constraint], bags: Sequence[Bag], held: Sequence[Table]
+    model: Any,
+    metric: Metric,
+    bounds: Sequence[Constraint],
+    bags: Sequence[Bag],
+    held: Sequence[TrainingData],
 ) -> None:
     """Give a classifier what was trained, judged on the rows each bag was not trained on."""
     model.networks_ = [bag.network for bag in bags]
@@ -26,7 +30,7 @@ def take_over(
     model.temperature_ = model.history_[-1]["temperature"]
     logits = torch.cat([bag.held_logits for bag in bags])
     weights = [table.weight for table in held if table.weight is not None]
-    rows = Table(None, torch.cat([table.y for table in held]), torch.cat(weights) if weights else None)
+    rows = TrainingData(None, torch.cat([table.y for table in held]), torch.cat(weights) if weights else None)
     model.softmax_temperature_ = 1.0
     if model.calibrate:
         model.softmax_temperature_ = fit_temperature(logits, rows.y, rows.weight)
@@ -34,7 +38,7 @@ def take_over(
             expected_calibration_error((logits / t).softmax(-1), rows.y, rows.weight)
             for t in (1.0, model.softmax_temperature_)
         )
-    matrix = hard_matrix(_predicted(model, metric, bounds, logits, rows), rows, logits.shape[1])
+    matrix = rows.confusion(_predicted(model, metric, bounds, logits, rows), logits.shape[1])
     model.validation_score_ = model.rule_.value if model.rule else float(metric(matrix))
     model.satisfaction_ = satisfaction(bounds, matrix)
     missed = [
@@ -63,7 +67,7 @@ def satisfaction(bounds: Sequence[Constraint], matrix: Tensor) -> dict[str, dict
 
 
 def _predicted(
-    model: Any, metric: Metric, bounds: Sequence[Constraint], logits: Tensor, rows: Table
+    model: Any, metric: Metric, bounds: Sequence[Constraint], logits: Tensor, rows: TrainingData
 ) -> Tensor:
     """The predicted class indices, by a rule fitted on these rows if the classifier is to have one."""
     model.rule_ = None

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from evalign import metrics
 from evalign._errors import expected
-from evalign.losses._inputs import as_rows
+from evalign.losses._inputs import as_batch
 from evalign.metrics import Metric
 
 # Each metric in the language of ap_perf: ap/an are the actual, pp/pn the predicted sums.
@@ -47,7 +47,7 @@ class AdversarialLoss(nn.Module):
 
     def __init__(self, metric: Metric | str = "f1", *, iterations: int = 100, rho: float = 1.0) -> None:
         super().__init__()
-        self.metric = metrics.get(metric)
+        self.metric = metrics.as_metric(metric)
         if iterations < 1 or not rho > 0:
             raise expected("iterations", "and `rho` to be positive", f"{iterations} and {rho}")
         self._options = {"max_iter": iterations, "rho": rho}
@@ -55,7 +55,7 @@ class AdversarialLoss(nn.Module):
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss of a small batch of one logit a row."""
-        rows = as_rows(logits, targets, task="binary")
+        rows = as_batch(logits, targets, task="binary")
         if rows.logits.shape[0] == 0:
             raise expected("logits", "with at least one row", "none")
         if not rows.logits.isfinite().all():
@@ -88,7 +88,7 @@ def _solver(metric: Metric) -> Any:
     if name not in _DEFINITIONS or getattr(metric, "average", None) not in ("auto", "binary"):
         known = ", ".join(_DEFINITIONS)
         raise expected("metric", f"to be one of {known}, for two classes", metric.name)
-    beta = getattr(getattr(metric, "values", None), "keywords", {}).get("beta", 1.0)
+    beta = metric.params.get("beta", 1.0)
     if not isinstance(beta, int | float):
         raise expected("beta", "to be one number", beta)
 

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from evalign._errors import expected
-from evalign.softsets._confusion import check_range, value_range
+from evalign._torch import check_range, value_range
 
 TASKS = ("auto", "multiclass", "binary", "multilabel")
 
 
 @dataclass(frozen=True)
-class Rows:
+class Batch:
     """A batch as rows. A column is a class, or for binary and multilabel tasks a label.
 
-    Rows (for labels: cells) that are ignored have target 0 and weight 0.
+    Batch (for labels: cells) that are ignored have target 0 and weight 0.
     """
 
     task: str
@@ -57,15 +57,15 @@ class RowLoss(nn.Module):
         self.ignore_index = ignore_index
         self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
 
-    def _rows(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Rows:
+    def _rows(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Batch:
         """The batch as rows, by the settings of this loss."""
-        return as_rows(
+        return as_batch(
             logits, targets, sample_weight,
             task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
         )  # fmt: skip
 
 
-def as_rows(
+def as_batch(
     logits: Tensor,
     targets: Tensor,
     sample_weight: Tensor | None = None,
@@ -73,10 +73,10 @@ def as_rows(
     task: str = "auto",
     class_weight: Tensor | None = None,
     ignore_index: int | None = None,
-) -> Rows:
+) -> Batch:
     """Lay out a batch as rows, or say what is wrong with it.
 
-    >>> rows = as_rows(torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long))
+    >>> rows = as_batch(torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long))
     >>> rows.task, rows.logits.shape, rows.targets.shape
     ('multiclass', torch.Size([32, 3]), torch.Size([32]))
     """
@@ -96,7 +96,7 @@ def as_rows(
     shape = rows.targets.shape if task != "multiclass" else rows.targets.shape[:1]
     weight = _flat(weight) if task == "multilabel" else weight.reshape(shape)
     weight = weight if rows.weight is None else weight * rows.weight
-    return Rows(rows.task, rows.logits, rows.targets, weight)
+    return Batch(rows.task, rows.logits, rows.targets, weight)
 
 
 def class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | None:
@@ -126,7 +126,7 @@ def _task(logits: Tensor, targets: Tensor) -> str:
     return "multilabel"
 
 
-def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None) -> Rows:
+def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None) -> Batch:
     if logits.ndim < 2 or logits.shape[1] < 2:
         raise expected("logits", "of shape (N, d, ...) with d >= 2", f"shape {tuple(logits.shape)}")
     d, cells = logits.shape[1], (logits.shape[0], *logits.shape[2:])
@@ -138,7 +138,7 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
         check_range("targets", soft, 0, 1)
         soft = soft if class_weight is None else soft * class_weight.to(soft)
         mass = soft.sum(-1)
-        return Rows("multiclass", flat, soft / mass.masked_fill(mass == 0, 1.0).unsqueeze(-1), mass)
+        return Batch("multiclass", flat, soft / mass.masked_fill(mass == 0, 1.0).unsqueeze(-1), mass)
     if targets.shape != cells:
         raise expected("targets", f"of shape {cells}", f"shape {tuple(targets.shape)}")
     if targets.is_floating_point():
@@ -147,12 +147,12 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
     if class_weight is not None:
         of_class = class_weight.to(flat)[indices]
         weight = of_class if weight is None else weight * of_class
-    return Rows("multiclass", flat, indices, weight)
+    return Batch("multiclass", flat, indices, weight)
 
 
 def _labels(
     task: str, logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None
-) -> Rows:
+) -> Batch:
     if class_weight is not None and len(class_weight) != 2:
         raise expected("class_weight", "with two weights, for 0 and for 1", len(class_weight))
     if task == "binary":
@@ -168,7 +168,7 @@ def _labels(
         of_zero, of_one = class_weight.to(flat)
         of_class = of_zero + (of_one - of_zero) * labels
         weight = of_class if weight is None else weight * of_class
-    return Rows(task, flat, labels, weight)
+    return Batch(task, flat, labels, weight)
 
 
 def _one_logit(logits: Tensor, targets: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign.losses._inputs import Rows
+from evalign._torch import poison, world_size
+from evalign.losses._inputs import Batch
 from evalign.softsets import HardStep, binary_soft_confusion
-from evalign.softsets._fused import poison
 
 
 @dataclass(frozen=True)
@@ -29,65 +29,59 @@ class Measure:
     #: The matrix of the predicted classes, of the shape of `confusion`; None if the loss has no constraints.
     hard: Tensor | None = None
 
+    @classmethod
+    def join(cls, measures: Iterable[Measure]) -> Measure:
+        """Combine the measures of several batches into that of all their rows, without gradient.
 
-def join(measures: Iterable[Measure]) -> Measure:
-    """The measure of all batches together, without gradient.
+        >>> first = Measure("multiclass", torch.eye(2) / 2, None, total=1)
+        >>> second = Measure("multiclass", torch.ones(2, 2) / 4, None, total=3)
+        >>> Measure.join([first, second]).confusion
+        tensor([[0.3125, 0.1875],
+                [0.1875, 0.3125]])
+        """
+        joint: Measure | None = None
+        total: Tensor | float = 0.0
+        for one in measures:
+            confusion = one.confusion.detach() * one.total
+            entropy = None if one.entropy is None else one.entropy.detach() * one.total
+            hard = None if one.hard is None else one.hard * one.total
+            if joint is not None:
+                if joint.confusion.shape != confusion.shape:
+                    wanted = f"to give matrices of one shape, {tuple(joint.confusion.shape)}"
+                    raise expected("logits", wanted, f"{tuple(confusion.shape)}")
+                confusion = joint.confusion + confusion
+                entropy = None if entropy is None or joint.entropy is None else joint.entropy + entropy
+                hard = None if hard is None or joint.hard is None else joint.hard + hard
+            total = total + one.total
+            joint = cls(one.task, confusion, entropy, total, hard)
+        if joint is None:
+            raise expected("inputs", "with at least one micro-batch", "none")
+        scale = torch.as_tensor(total).clamp_min(torch.finfo(torch.float32).tiny).to(joint.confusion)
+        entropy = None if joint.entropy is None else joint.entropy / scale
+        hard = None if joint.hard is None else joint.hard / scale
+        return cls(joint.task, joint.confusion / scale, entropy, total, hard)
 
-    >>> first = Measure("multiclass", torch.eye(2) / 2, None, total=1)
-    >>> second = Measure("multiclass", torch.ones(2, 2) / 4, None, total=3)
-    >>> join([first, second]).confusion
-    tensor([[0.3125, 0.1875],
-            [0.1875, 0.3125]])
-    """
-    joint: Measure | None = None
-    total: Tensor | float = 0.0
-    for one in measures:
-        confusion = one.confusion.detach() * one.total
-        entropy = None if one.entropy is None else one.entropy.detach() * one.total
-        hard = None if one.hard is None else one.hard * one.total
-        if joint is not None:
-            if joint.confusion.shape != confusion.shape:
-                wanted = f"to give matrices of one shape, {tuple(joint.confusion.shape)}"
-                raise expected("logits", wanted, f"{tuple(confusion.shape)}")
-            confusion = joint.confusion + confusion
-            entropy = None if entropy is None or joint.entropy is None else joint.entropy + entropy
-            hard = None if hard is None or joint.hard is None else joint.hard + hard
-        total = total + one.total
-        joint = Measure(one.task, confusion, entropy, total, hard)
-    if joint is None:
-        raise expected("inputs", "with at least one micro-batch", "none")
-    scale = torch.as_tensor(total).clamp_min(torch.finfo(torch.float32).tiny).to(joint.confusion)
-    entropy = None if joint.entropy is None else joint.entropy / scale
-    hard = None if joint.hard is None else joint.hard / scale
-    return Measure(joint.task, joint.confusion / scale, entropy, total, hard)
+    def across_processes(self) -> Measure:
+        """Combine the measures of all processes: d x d numbers are exchanged, not the data.
 
-
-def processes() -> int:
-    """How many processes train together; 1 without an initialised `torch.distributed` group."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def across_processes(measure: Measure) -> Measure:
-    """The measure of the batches of all processes together: d x d numbers are exchanged, not the data.
-
-    The gradient is that of this process's batch times the number of processes, since
-    DistributedDataParallel averages gradients where the sum is right.
-    """
-    parts = [measure.confusion, measure.entropy, measure.hard]
-    means = torch.cat([part.flatten() for part in parts if part is not None])
-    mine = torch.as_tensor(measure.total).to(means).detach()
-    packed = torch.cat([means.detach() * mine, mine.view(1)])
-    dist.all_reduce(packed)
-    total = packed[-1]
-    scale = 1 / total.masked_fill(total == 0, 1.0)
-    joint = packed[:-1] * scale + (processes() * mine * scale) * (means - means.detach())
-    sizes = [0 if part is None else part.numel() for part in parts]
-    confusion, entropy, hard = (
-        None if part is None else values.view(part.shape)
-        for part, values in zip(parts, torch.split(joint, sizes), strict=True)
-    )
-    assert confusion is not None
-    return Measure(measure.task, confusion, entropy, total, None if hard is None else hard.detach())
+        The gradient is that of this process's batch times the number of processes, since
+        DistributedDataParallel averages gradients where the sum is needed.
+        """
+        parts = [self.confusion, self.entropy, self.hard]
+        means = torch.cat([part.flatten() for part in parts if part is not None])
+        own = torch.as_tensor(self.total).to(means).detach()
+        packed = torch.cat([means.detach() * own, own.view(1)])
+        dist.all_reduce(packed)
+        total = packed[-1]
+        scale = 1 / total.masked_fill(total == 0, 1.0)
+        joint = packed[:-1] * scale + (world_size() * own * scale) * (means - means.detach())
+        sizes = [0 if part is None else part.numel() for part in parts]
+        confusion, entropy, hard = (
+            None if part is None else values.view(part.shape)
+            for part, values in zip(parts, torch.split(joint, sizes), strict=True)
+        )
+        assert confusion is not None
+        return Measure(self.task, confusion, entropy, total, None if hard is None else hard.detach())
 
 
 def remember(newest: Tensor, old: Tensor | None, memory: float) -> tuple[Tensor, Tensor]:
@@ -108,13 +102,13 @@ def remember(newest: Tensor, old: Tensor | None, memory: float) -> tuple[Tensor,
 
 
 @torch.no_grad()
-def hard_counts(rows: Rows, share: Tensor, levels: Tensor | float) -> Tensor:
+def hard_counts(rows: Batch, share: Tensor, levels: Tensor | float) -> Tensor:
     """The matrix of the predicted classes: by the largest logit, or for labels by the thresholds.
 
     It is NaN if a logit is, and has the shape of the soft matrix: (d, d) or (thresholds, labels, 2, 2).
 
-    >>> from evalign.losses._inputs import as_rows
-    >>> rows = as_rows(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> from evalign.losses._inputs import as_batch
+    >>> rows = as_batch(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([0, 1, 1]))
     >>> hard_counts(rows, torch.ones(3), 0.5)
     tensor([[1., 0.],
             [1., 1.]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,13 +10,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from evalign import metrics
-from evalign._errors import expected, is_number, shown
-from evalign.losses._inputs import RowLoss, Rows
-from evalign.losses._measure import Measure, across_processes, hard_counts, processes, remember
-from evalign.metrics import Confusion, Constraint, Metric
-from evalign.softsets import HardStep, LinearStep, Step, binary_soft_confusion
-from evalign.softsets._fused import binary_logit_confusion, logit_confusion, poison
-from evalign.softsets._steps import check_temperature
+from evalign._errors import expected, is_number, show
+from evalign._torch import poison, world_size
+from evalign._typing import ConstraintsLike, MetricLike
+from evalign.losses._inputs import Batch, RowLoss
+from evalign.losses._measure import Measure, hard_counts, remember
+from evalign.metrics import Metric
+from evalign.softsets import (
+    HardStep,
+    LinearStep,
+    Step,
+    binary_logit_confusion,
+    binary_soft_confusion,
+    check_temperature,
+    logit_confusion,
+)
 
 #: The thresholds over which Tsoi et al. (2022) train and evaluate.
 BTG_THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -44,7 +52,7 @@ class MetricLoss(RowLoss):
             is kept in `state_dict`, and rests in `eval()` mode and under `torch.no_grad()`.
         anchor: That multiple of cross-entropy is added.
         class_weight: One weight a class (for labels: for 0 and 1) that multiplies the rows' weights.
-        ignore_index: Rows (for labels: cells) with this target count nothing.
+        ignore_index: Batch (for labels: cells) with this target count nothing.
         sync: Under an initialised `torch.distributed` group, judge the batches of all processes as
             one (while training; validation losses stay with their process).
         constraints: Bounds such as `"precision >= 0.9"` to be kept while the metric is raised; see below.
@@ -88,7 +96,7 @@ class MetricLoss(RowLoss):
 
     def __init__(
         self,
-        metric: Metric | Callable[[Confusion], Tensor] | str,
+        metric: MetricLike,
         *,
         task: str = "auto",
         temperature: float = 0.2,
@@ -99,12 +107,12 @@ class MetricLoss(RowLoss):
         class_weight: Sequence[float] | Tensor | None = None,
         ignore_index: int | None = -100,
         sync: bool = True,
-        constraints: Sequence[Constraint | str] | Constraint | str = (),
+        constraints: ConstraintsLike = (),
         multiplier_lr: float = 0.1,
     ) -> None:
         super().__init__(task=task, class_weight=class_weight, ignore_index=ignore_index)
-        self.metric = metrics.get(metric)
-        if getattr(self.metric, "average", "auto") is None:
+        self.metric = metrics.as_metric(metric)
+        if not (self.metric.is_scalar or self.metric.over_thresholds):
             raise expected("metric", "with an average that gives one number", self.metric.name)
         if isinstance(step, HardStep):
             raise expected("step", "with a gradient, such as LinearStep()", step)
@@ -113,12 +121,12 @@ class MetricLoss(RowLoss):
         if not 0 <= anchor < float("inf"):
             raise expected("anchor", "to be a number >= 0", anchor)
         if not is_number(multiplier_lr) or multiplier_lr <= 0:
-            raise expected("multiplier_lr", "to be a positive number", shown(multiplier_lr))
+            raise expected("multiplier_lr", "to be a positive number", show(multiplier_lr))
         self.step = step
         self.memory = memory
         self.anchor = anchor
         self.sync = sync
-        self.constraints = metrics.constraints(constraints)
+        self.constraints = metrics.as_constraints(constraints)
         self.multiplier_lr = multiplier_lr
         self._temperature = check_temperature(temperature)
         self._last: Measure | None = None
@@ -160,8 +168,8 @@ class MetricLoss(RowLoss):
         measure = self.measure(logits, targets, sample_weight)
         self._last = Measure(measure.task, measure.confusion.detach(), None, measure.total)
         learns = self.training and torch.is_grad_enabled()
-        if learns and self.sync and processes() > 1:
-            measure = across_processes(measure)
+        if learns and self.sync and world_size() > 1:
+            measure = measure.across_processes()
         confusion = measure.confusion
         if learns and self.memory:
             average, self.running_confusion = remember(
@@ -222,7 +230,7 @@ class MetricLoss(RowLoss):
         known = moved.isfinite() & (measure.hard.sum() > 0)
         self.multipliers = torch.where(known, moved, self.multipliers)
 
-    def _confusion(self, rows: Rows, share: Tensor) -> Tensor:
+    def _confusion(self, rows: Batch, share: Tensor) -> Tensor:
         """The soft confusion matrix of a batch, with sum 1: (d, d), or (thresholds, labels, 2, 2)."""
         if rows.task == "multiclass":
             if self._levels is not None:
@@ -238,7 +246,7 @@ class MetricLoss(RowLoss):
         matrix = binary_soft_confusion(rows.logits.sigmoid(), rows.targets, levels, step, share)
         return matrix + poison(rows.logits)
 
-    def _thresholds(self, rows: Rows) -> Tensor | float:
+    def _thresholds(self, rows: Batch) -> Tensor | float:
         """The thresholds of labels, in the type of the logits."""
         return 0.5 if self._levels is None else self._levels.to(rows.logits.dtype)
 
@@ -282,7 +290,7 @@ def _levels(thresholds: Sequence[float] | Tensor | float | str | None, metric: M
     return levels
 
 
-def _cross_entropy(rows: Rows, share: Tensor) -> Tensor:
+def _cross_entropy(rows: Batch, share: Tensor) -> Tensor:
     if rows.task == "multiclass":
         terms = F.cross_entropy(rows.logits, rows.targets, reduction="none")
     else:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign.losses._inputs import RowLoss, Rows
+from evalign.losses._inputs import Batch, RowLoss
 
 
 class PointwiseLoss(RowLoss):
@@ -22,7 +22,7 @@ class PointwiseLoss(RowLoss):
         return (self._terms(rows) * rows.shares()[0]).sum()
 
     @abstractmethod
-    def _terms(self, rows: Rows) -> Tensor:
+    def _terms(self, rows: Batch) -> Tensor:
         """The loss of each row, or of each cell for labels."""
 
 
@@ -36,7 +36,7 @@ class MAELoss(PointwiseLoss):
         Lee et al. (2021), A surrogate loss function for optimization of F-beta score, eq. 14.
     """
 
-    def _terms(self, rows: Rows) -> Tensor:
+    def _terms(self, rows: Batch) -> Tensor:
         log_p, share = _log_probabilities(rows)
         return (-2 * torch.expm1(log_p) * share).sum(-1)
 
@@ -70,7 +70,7 @@ class FocalLoss(PointwiseLoss):
         """What `print(loss)` shows."""
         return f"gamma={self.gamma}"
 
-    def _terms(self, rows: Rows) -> Tensor:
+    def _terms(self, rows: Batch) -> Tensor:
         log_p, share = _log_probabilities(rows)
         if self.gamma == 0:
             return (-log_p * share).sum(-1)
@@ -118,7 +118,7 @@ class SurrogateFBetaLoss(PointwiseLoss):
         """What `print(loss)` shows."""
         return f"beta={self.beta}, positive_rate={self.positive_rate}, q={self.q}"
 
-    def _terms(self, rows: Rows) -> Tensor:
+    def _terms(self, rows: Batch) -> Tensor:
         odds = self.beta**2 * self.positive_rate / (1 - self.positive_rate)
         log_f = F.logsigmoid(rows.logits)
         log_sum = torch.log(odds + rows.logits.sigmoid())
@@ -144,7 +144,7 @@ def class_balanced_weights(targets: Tensor, num_classes: int) -> Tensor:
     return (targets.numel() / counts).masked_fill(counts == 0, 0.0)
 
 
-def _log_probabilities(rows: Rows) -> tuple[Tensor, Tensor]:
+def _log_probabilities(rows: Batch) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the possible truths, and how much of the target each is."""
     if rows.task == "multiclass":
         log_p = rows.logits.log_softmax(-1)

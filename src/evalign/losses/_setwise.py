@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from evalign._errors import expected
-from evalign.losses._inputs import RowLoss, as_rows
+from evalign._torch import divide, weighted_mean
+from evalign.losses._inputs import RowLoss, as_batch
 from evalign.losses._metric_loss import MetricLoss
-from evalign.metrics import divide, fbeta
-from evalign.metrics._counts import Average, mean
+from evalign.metrics import Average, fbeta
 
 
 class _NoStep:
@@ -78,7 +78,7 @@ class DiceLoss(RowLoss):
         else:
             p, y = rows.logits.sigmoid(), rows.targets
         size = ((p * p + y * y) * share).sum(0)
-        return 1 - mean(divide(2 * (p * y * share).sum(0), size), size != 0)
+        return 1 - weighted_mean(divide(2 * (p * y * share).sum(0), size), size != 0)
 
 
 class WMWLoss(nn.Module):
@@ -110,7 +110,7 @@ class WMWLoss(nn.Module):
 
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch."""
-        rows = as_rows(logits, targets, sample_weight, task="binary", ignore_index=self.ignore_index)
+        rows = as_batch(logits, targets, sample_weight, task="binary", ignore_index=self.ignore_index)
         scores, labels, share = (
             x.squeeze(1) for x in (rows.logits.sigmoid(), rows.targets, rows.shares()[0])
         )

@@ -1,7 +1,9 @@
-"""What a classifier is judged by: functions of a confusion matrix."""
+"""What a classifier is judged by: functions of a confusion matrix, and how to count one."""
 
-from evalign.metrics._confusion import Confusion, divide
-from evalign.metrics._metric import Constraint, Metric
+from evalign.metrics._confusion import Confusion
+from evalign.metrics._counting import hard_confusion, label_confusion
+from evalign.metrics._counts import Average
+from evalign.metrics._metric import CombinedMetric, Constraint, Metric
 from evalign.metrics._named import (
     accuracy,
     balanced_accuracy,
@@ -17,11 +19,14 @@ from evalign.metrics._named import (
     recall,
     specificity,
 )
+from evalign.metrics._paired import paired_error
 from evalign.metrics._ranking import auroc
-from evalign.metrics._registry import NAMED, constraint, constraints, get, metric
+from evalign.metrics._registry import NAMED, as_constraint, as_constraints, as_metric, metric
+from evalign.metrics._sweep import Sweep, sweep_thresholds, thresholds_between
 
 __all__ = [
-    "NAMED", "Confusion", "Constraint", "Metric", "accuracy", "auroc", "balanced_accuracy", "cohen_kappa",
-    "constraint", "constraints", "cost", "divide", "f1", "fbeta", "get", "gmean", "informedness", "jaccard",
-    "mcc", "metric", "precision", "recall", "specificity",
+    "NAMED", "Average", "CombinedMetric", "Confusion", "Constraint", "Metric", "Sweep", "accuracy",
+    "as_constraint", "as_constraints", "as_metric", "auroc", "balanced_accuracy", "cohen_kappa", "cost", "f1",
+    "fbeta", "gmean", "hard_confusion", "informedness", "jaccard", "label_confusion", "mcc", "metric",
+    "paired_error", "precision", "recall", "specificity", "sweep_thresholds", "thresholds_between",
 ]  # fmt: skip

@@ -8,18 +8,7 @@ import torch
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign._torch import plain_only
-
-
-def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """Divide; where the denominator is 0 the result is 0, with gradient 0.
-
-    This is the one place where 0/0 is decided, as scikit-learn's `zero_division=0`. NaN stays NaN.
-
-    >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))
-    tensor([0.5000, 0.0000])
-    """
-    return numerator / denominator.masked_fill(denominator == 0, torch.inf)
+from evalign._torch import divide, needs_plain_formulas
 
 
 def root(value: Tensor) -> Tensor:
@@ -42,7 +31,7 @@ def margins(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     >>> margins(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     (tensor([1., 4.]), tensor([3., 7.]), tensor([4., 6.]))
     """
-    if matrix.shape[-1] < MANY or plain_only():
+    if matrix.shape[-1] < MANY or needs_plain_formulas():
         return matrix.diagonal(dim1=-2, dim2=-1), matrix.sum(-1), matrix.sum(-2)
     joined: tuple[Tensor, Tensor, Tensor] = _Margins.apply(matrix)  # type: ignore[no-untyped-call]
     return joined

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign.metrics._confusion import Confusion, divide
+from evalign._torch import weighted_mean
+from evalign.metrics._confusion import Confusion
 from evalign.metrics._metric import Metric
 
 Average = Literal["auto", "binary", "macro", "micro", "weighted"] | None
@@ -34,8 +35,9 @@ class CountMetric(Metric):
         positive: int = 1,
         higher_is_better: bool = True,
         batched: bool = True,
+        params: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(name, formula, higher_is_better=higher_is_better)
+        super().__init__(name, formula, higher_is_better=higher_is_better, params=params)
         if average not in AVERAGES:
             raise expected("average", f"to be one of {AVERAGES}", repr(average))
         if type(positive) is not int or positive not in (0, 1):
@@ -44,6 +46,11 @@ class CountMetric(Metric):
         self.average = average
         self.positive = positive
         self.batched = batched
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the metric gives one number from one confusion matrix, not one per class."""
+        return self.average is not None
 
     def _value(self, matrix: Tensor) -> Tensor:
         if self.batched or matrix.ndim == 2:
@@ -80,7 +87,7 @@ class CountMetric(Metric):
                     "Use 'macro', 'micro', 'weighted' or None.",
                 )
             return values[..., self.positive]
-        return mean(values, c.actual if average == "weighted" else c.present)
+        return weighted_mean(values, c.actual if average == "weighted" else c.present)
 
     def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
         label = copy.copy(self)
@@ -92,16 +99,6 @@ class CountMetric(Metric):
             return values
         actual = matrix[..., self.positive, :].sum(-1)
         if self.average == "weighted":
-            return mean(values, actual)
+            return weighted_mean(values, actual)
         present = actual + matrix[..., self.positive].sum(-1) != 0
-        return mean(values, torch.ones_like(present) if keep_absent else present)
-
-
-def mean(values: Tensor, weights: Tensor) -> Tensor:
-    """The mean of the last dimension with weights; 0 where all weights are 0.
-
-    >>> mean(torch.tensor([1.0, 0.0, 0.5]), torch.tensor([True, False, True]))
-    tensor(0.7500)
-    """
-    kept = weights.to(values.dtype)
-    return divide((values * kept).sum(-1), kept.sum(-1))
+        return weighted_mean(values, torch.ones_like(present) if keep_absent else present)

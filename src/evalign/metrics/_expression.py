@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evalign._errors import expected, near
-from evalign.metrics._confusion import Confusion, divide, root
-from evalign.metrics._counts import mean
+from evalign._errors import expected, suggest
+from evalign._torch import divide, weighted_mean
+from evalign.metrics._confusion import Confusion, root
 
 NAMES = ("tp", "fp", "fn", "tn", "actual", "predicted", "total", "precision", "recall", "num_classes")
 FUNCTIONS = ("sqrt", "min", "max", "mean", "sum")
@@ -101,7 +101,7 @@ def _call(name: str, values: list[Tensor], c: Confusion) -> Tensor:
     if name == "sum":
         return (first * c.present).sum(-1, keepdim=True)
     if name == "mean":
-        return mean(first, c.present).unsqueeze(-1)
+        return weighted_mean(first, c.present).unsqueeze(-1)
     if name == "min":
         extreme = first.masked_fill(~c.present, torch.inf).amin(-1, keepdim=True)
     else:
@@ -117,7 +117,7 @@ def _check(node: ast.AST, text: str) -> None:
         float_or_refuse(node.value, text)
     elif isinstance(node, ast.Name):
         if node.id not in NAMES:
-            raise _refusal(f"the name `{node.id}`", text, near(node.id, NAMES))
+            raise _refusal(f"the name `{node.id}`", text, suggest(node.id, NAMES))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         _check(node.operand, text)
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
@@ -126,7 +126,7 @@ def _check(node: ast.AST, text: str) -> None:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name, count = node.func.id, len(node.args)
         if name not in FUNCTIONS:
-            raise _refusal(f"a call of `{name}`", text, near(name, FUNCTIONS))
+            raise _refusal(f"a call of `{name}`", text, suggest(name, FUNCTIONS))
         if node.keywords or count == 0 or (count > 1 and name not in ("min", "max")):
             raise _refusal(f"these arguments of `{name}`", text)
         for argument in node.args:

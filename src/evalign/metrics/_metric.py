@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -12,8 +12,9 @@ from sklearn.metrics import make_scorer
 from torch import Tensor
 
 from evalign._errors import expected, is_number
-from evalign.metrics._confusion import as_matrix, divide
-from evalign.metrics._labels import label_confusion
+from evalign._torch import divide
+from evalign.metrics._confusion import as_matrix
+from evalign.metrics._counting import label_confusion
 
 
 class Metric(ABC):
@@ -35,10 +36,19 @@ class Metric(ABC):
     #: True if the metric reads a whole curve, a confusion matrix for each of many thresholds.
     over_thresholds = False
 
-    def __init__(self, name: str, formula: str, *, higher_is_better: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        formula: str,
+        *,
+        higher_is_better: bool = True,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
         self.name = name
         self.formula = formula
         self.higher_is_better = higher_is_better
+        #: The constants of the formula by name, such as `beta`.
+        self.params = dict(params or {})
 
     @abstractmethod
     def _value(self, matrix: Tensor) -> Tensor:
@@ -47,6 +57,21 @@ class Metric(ABC):
     @abstractmethod
     def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
         """The value over labels, from (..., L, 2, 2), already checked."""
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the metric gives one number from one confusion matrix.
+
+        >>> from evalign import metrics
+        >>> metrics.f1().is_scalar, metrics.f1(average=None).is_scalar, metrics.auroc().is_scalar
+        (True, False, False)
+        """
+        return not self.over_thresholds
+
+    @property
+    def sign(self) -> int:
+        """1 if higher is better, else -1: the metric times its sign is always better when higher."""
+        return 1 if self.higher_is_better else -1
 
     @property
     def spelling(self) -> str:
@@ -161,20 +186,20 @@ class Metric(ABC):
 class CombinedMetric(Metric):
     """Two metrics, or a metric and a number, joined by + - * /."""
 
-    def __init__(self, sign: str, left: Metric | float, right: Metric | float) -> None:
+    def __init__(self, symbol: str, left: Metric | float, right: Metric | float) -> None:
         def write(part: Metric | float, text: Callable[[Metric], str]) -> str:
             if not isinstance(part, Metric):
                 return repr(part)
             inner = text(part)
             joined = isinstance(part, CombinedMetric) or inner == part.formula
-            return f"({inner})" if joined and sign != "+" else inner
+            return f"({inner})" if joined and symbol != "+" else inner
 
         name, formula = (
-            f"{write(left, text)} {sign} {write(right, text)}"
+            f"{write(left, text)} {symbol} {write(right, text)}"
             for text in (operator.attrgetter("spelling"), operator.attrgetter("formula"))
         )
-        super().__init__(name, formula, higher_is_better=_orientation(sign, left, right))
-        self.sign, self.left, self.right = sign, left, right
+        super().__init__(name, formula, higher_is_better=_orientation(symbol, left, right))
+        self.symbol, self.left, self.right = symbol, left, right
 
     def _value(self, matrix: Tensor) -> Tensor:
         return self._join(lambda part: part._value(matrix), matrix)
@@ -187,7 +212,7 @@ class CombinedMetric(Metric):
             value(part) if isinstance(part, Metric) else matrix.new_tensor(part)
             for part in (self.left, self.right)
         )
-        return _OPERATIONS[self.sign](left, right)
+        return _OPERATIONS[self.symbol](left, right)
 
 
 class Constraint:
@@ -204,13 +229,18 @@ class Constraint:
     def __init__(self, metric: Metric, sense: Literal[">=", "<="], bound: float) -> None:
         if not is_number(bound):
             raise expected("bound", "to be a finite number", repr(bound))
-        if metric.over_thresholds or getattr(metric, "average", "auto") is None:
+        if not metric.is_scalar:
             raise expected("constraint", "on a metric that gives one number from one matrix", metric.name)
         self.metric, self.sense, self.bound = metric, sense, float(bound)
 
     @property
+    def sign(self) -> int:
+        """1 for a lower bound (>=), -1 for an upper bound (<=): the sign of the metric in the slack."""
+        return 1 if self.sense == ">=" else -1
+
+    @property
     def name(self) -> str:
-        """The constraint as `evalign.metrics.constraint` reads it back."""
+        """The constraint as `evalign.metrics.as_constraint` reads it back."""
         return f"{self.metric.spelling} {self.sense} {_plain(self.bound)}"
 
     def slack(self, matrix: Any) -> Tensor:
@@ -228,7 +258,7 @@ class Constraint:
         return self._distance(self.metric.over_labels(matrix, keep_absent=keep_absent))
 
     def _distance(self, value: Tensor) -> Tensor:
-        return value - self.bound if self.sense == ">=" else self.bound - value
+        return self.sign * (value - self.bound)
 
     def __bool__(self) -> bool:
         # Python reads 0.8 <= precision() <= 0.9 as two bounds joined by `and`, which would drop the first.
@@ -251,7 +281,7 @@ def _combine(sign: str, left: Metric | float, right: Metric | float) -> Metric:
         if isinstance(part, Metric):
             if part.over_thresholds:
                 raise ValueError(f"Expected metrics of one matrix beside `{sign}`, but got {part.name}.")
-            if getattr(part, "average", "auto") is None:
+            if not part.is_scalar:
                 raise expected("average", "that gives one number in arithmetic", None)
         elif not is_number(part):
             raise TypeError(f"Expected a metric or a finite number beside `{sign}`, but got {part!r}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from evalign._errors import expected, is_number
-from evalign.metrics._confusion import Confusion, divide, root
-from evalign.metrics._counts import Average, CountMetric, mean
+from evalign._torch import divide, weighted_mean
+from evalign.metrics._confusion import Confusion, root
+from evalign.metrics._counts import Average, CountMetric
 from evalign.metrics._metric import Metric
 
 Beta = float | Sequence[float]
@@ -85,7 +86,7 @@ def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> 
         raise expected("beta", "to be one number with average='micro'", repr(beta))
     formula = "(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)"
     values = partial(_fbeta, beta=tuple(beta) if isinstance(beta, Sequence) else beta)
-    return _by_class(values, "fbeta", formula, average, positive, beta=beta)
+    return _by_class(values, "fbeta", formula, average, positive, {"beta": beta}, beta=beta)
 
 
 def f1(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -95,7 +96,7 @@ def f1(*, average: Average = "auto", positive: int = 1) -> Metric:
     tensor(0.6667)
     """
     values = partial(_fbeta, beta=1.0)
-    return _by_class(values, "f1", "2 tp / (2 tp + fp + fn)", average, positive)
+    return _by_class(values, "f1", "2 tp / (2 tp + fp + fn)", average, positive, {"beta": 1.0})
 
 
 def jaccard(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -174,7 +175,9 @@ def cost(matrix: Any) -> Metric:
         raise expected("matrix", "to hold finite costs", table.tolist())
     name = f"cost(matrix={[[_short(v) for v in row] for row in table.tolist()]})"
     formula = "sum(matrix * C) / total"
-    return CountMetric(partial(_cost, table=table), name, formula, higher_is_better=False)
+    return CountMetric(
+        partial(_cost, table=table), name, formula, higher_is_better=False, params={"matrix": table.tolist()}
+    )
 
 
 def _accuracy(c: Confusion) -> Tensor:
@@ -182,7 +185,7 @@ def _accuracy(c: Confusion) -> Tensor:
 
 
 def _balanced_accuracy(c: Confusion) -> Tensor:
-    return mean(c.recall, c.actual != 0).unsqueeze(-1)
+    return weighted_mean(c.recall, c.actual != 0).unsqueeze(-1)
 
 
 def _precision(c: Confusion) -> Tensor:
@@ -214,7 +217,7 @@ def _gmean(c: Confusion) -> Tensor:
     occurs = c.actual != 0
     missed = ((c.tp <= 0) & occurs).any(-1, keepdim=True)
     found = torch.where(occurs & ~missed, c.recall, 1.0)
-    value = mean(found.log(), occurs).exp().unsqueeze(-1) * (occurs.any(-1, keepdim=True) & ~missed)
+    value = weighted_mean(found.log(), occurs).exp().unsqueeze(-1) * (occurs.any(-1, keepdim=True) & ~missed)
     return torch.where(c.total.isnan(), c.total, value)
 
 
@@ -256,16 +259,17 @@ def _by_class(
     formula: str,
     average: Average,
     positive: int,
-    **parameters: Any,
+    params: Mapping[str, Any] | None = None,
+    **spelling: Any,
 ) -> Metric:
-    """A metric of one class against the rest, spelt so that `metrics.get` reads it back."""
+    """Make a metric of one class against the rest whose name `as_metric` reads back."""
     if average != "auto":
-        parameters["average"] = average
+        spelling["average"] = average
     if positive != 1:
-        parameters["positive"] = positive
-    given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
-    spelt = f"{name}({given})" if given else name
-    return CountMetric(values, spelt, formula, average=average, positive=positive)
+        spelling["positive"] = positive
+    arguments = ", ".join(f"{key}={value!r}" for key, value in spelling.items())
+    full_name = f"{name}({arguments})" if arguments else name
+    return CountMetric(values, full_name, formula, average=average, positive=positive, params=params)
 
 
 def _short(value: float) -> float:

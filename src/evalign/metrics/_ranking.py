@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 from evalign._errors import expected
 from evalign.metrics._confusion import Confusion, as_matrix
 from evalign.metrics._metric import Metric
+from evalign.metrics._sweep import sweep_thresholds
 
 
 class _Auroc(Metric):
@@ -74,13 +75,8 @@ class _Auroc(Metric):
         weight = np.ones(truth.size) if sample_weight is None else np.asarray(sample_weight, float)
         if weight.shape != truth.shape:
             raise expected("sample_weight", f"of shape {truth.shape}", f"shape {weight.shape}")
-        last = np.append(np.diff(np.sort(scores)) != 0, True)
-        rows = np.argsort(scores)
-        below = np.stack(
-            [np.cumsum(weight[rows] * (truth[rows] == value))[last] for value in _two(classes)], axis=-1
-        )
-        counts = np.stack([below, below[-1] - below], axis=-1)
-        return float(self(torch.from_numpy(counts)))
+        positive = truth == _positive_of(classes)
+        return float(self(sweep_thresholds(scores, positive, weight).matrices))
 
     def scorer(self, labels: Sequence[Any] | None = None) -> Any:
         """A scorer for scikit-learn that ranks by `decision_function` or `predict_proba`."""
@@ -103,8 +99,6 @@ def auroc() -> Metric:
     return _Auroc()
 
 
-def _two(classes: Any) -> tuple[Any, Any]:
-    """The negative and the positive class; a lone class is positive only if it is 1."""
-    if classes.size == 2:
-        return classes[0], classes[1]
-    return (0, classes[0]) if classes[0] == 1 else (classes[0], 1)
+def _positive_of(classes: Any) -> Any:
+    """The positive class; a lone class is positive only if it is 1."""
+    return classes[-1] if classes.size == 2 or classes[0] == 1 else 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, overload
 
 from torch import Tensor
 
-from evalign._errors import expected, is_number, near, shown
+from evalign._errors import expected, is_number, show, suggest
+from evalign._typing import ConstraintsLike, MetricLike
 from evalign.metrics import _named
 from evalign.metrics._confusion import Confusion
 from evalign.metrics._counts import Average, CountMetric
@@ -90,52 +91,61 @@ def metric(
     )
 
 
-def get(metric_or_text: Metric | Function | str) -> Metric:
-    """Find a metric: a name, a call, arithmetic of calls, a formula of counts, or a function.
+def as_metric(definition: MetricLike, *, scalar: bool = False) -> Metric:
+    """Make a metric from a name, a call, arithmetic of calls, a formula of counts, or a function.
 
-    `get(m.name)` gives back any metric that is not made of a Python function or with settings of `metric`.
+    Any metric reads back from its own name, `as_metric(m.name)`, unless it was made from a Python function
+    or with settings of `metric`. With `scalar`, refuse metrics that do not give one number from the
+    predicted classes: `auroc`, or `average=None`.
 
-    >>> get("fbeta(beta=2, average='macro')")
+    >>> as_metric("fbeta(beta=2, average='macro')")
     Metric("fbeta(beta=2, average='macro')")
-    >>> get("0.5*f1() + 0.5*mcc()"), get("tp / (tp + fn)")
+    >>> as_metric("0.5*f1() + 0.5*mcc()"), as_metric("tp / (tp + fn)")
     (Metric('0.5 * f1() + 0.5 * mcc()'), Metric('tp / (tp + fn)'))
-    >>> get("f2")
+    >>> as_metric("f2")
     Traceback (most recent call last):
-    ValueError: Expected `metric` to be a known name, but got 'f2'. Did you mean f1?
+    ValueError: Expected `metric` to be a known name, but got 'f2'. Did you mean 'f1'?
     """
-    if isinstance(metric_or_text, Metric):
-        return metric_or_text
-    if metric_or_text is None:
+    made = _make(definition)
+    if scalar and not made.is_scalar:
+        raise expected("metric", "that gives one number from predicted classes", made.name)
+    return made
+
+
+def _make(definition: Any) -> Metric:
+    if isinstance(definition, Metric):
+        return definition
+    if definition is None:
         raise expected("metric", "to be a function or a text", None)
-    given: Any = metric_or_text
-    if any(given is factory for factory in NAMED.values()):  # parentheses forgotten
-        return get(f"{given.__name__}()")
-    if not isinstance(metric_or_text, str):
-        return metric(metric_or_text)
-    tree = parse(metric_or_text)
+    if any(definition is factory for factory in NAMED.values()):  # parentheses were forgotten
+        return as_metric(f"{definition.__name__}()")
+    if not isinstance(definition, str):
+        made: Metric = metric(definition)
+        return made
+    tree = parse(definition)
     if isinstance(tree, ast.Name) and (tree.id in NAMED or tree.id not in NAMES):
-        return _call(tree.id, [], metric_or_text)
+        return _call(tree.id, [], definition)
     if any(_names_a_metric(node) for node in ast.walk(tree)):
         try:
-            found = _algebra(tree, metric_or_text)
+            combined = _combine(tree, definition)
         except TypeError as error:
-            raise expected("metric", "to join finite numbers", repr(metric_or_text), f"({error})") from None
-        if isinstance(found, Metric):
-            return found
-    return metric(metric_or_text)
+            raise expected("metric", "to combine finite numbers", repr(definition), f"({error})") from None
+        if isinstance(combined, Metric):
+            return combined
+    return metric(definition)
 
 
-def constraint(given: Constraint | str) -> Constraint:
-    """Find a constraint: `precision() >= 0.9`, or the text of it.
+def as_constraint(given: Constraint | str) -> Constraint:
+    """Make a constraint from its text, such as "precision >= 0.9".
 
-    On the left stands anything `get` understands, on the right a number. `constraint(c.name)` gives back
-    any constraint whose metric `get` gives back.
+    The left side is anything `as_metric` accepts, the right side a number. A constraint reads back from its
+    own name, `as_constraint(c.name)`, if its metric does.
 
-    >>> constraint("precision >= 0.9")
+    >>> as_constraint("precision >= 0.9")
     Constraint('precision() >= 0.9')
-    >>> constraint("0.5*f1() + 0.5*mcc() >= 0.3").slack([[4, 1], [1, 4]])
+    >>> as_constraint("0.5*f1() + 0.5*mcc() >= 0.3").slack([[4, 1], [1, 4]])
     tensor(0.4000, dtype=torch.float64)
-    >>> constraint("precision > 0.9")
+    >>> as_constraint("precision > 0.9")
     Traceback (most recent call last):
     ValueError: Expected `constraint` to be a metric, >= or <=, and a number, but got 'precision > 0.9'.
     """
@@ -143,45 +153,46 @@ def constraint(given: Constraint | str) -> Constraint:
         return given
     wanted = "to be a metric, >= or <=, and a number"
     if not isinstance(given, str):
-        raise expected("constraint", wanted, shown(given))
-    left, sign, right = [*re.split("([<>]=)", given, maxsplit=1), "", ""][:3]
+        raise expected("constraint", wanted, show(given))
+    left, sense, right = [*re.split("([<>]=)", given, maxsplit=1), "", ""][:3]
     try:
         bound = float(right)
     except ValueError:
         raise expected("constraint", wanted, repr(given)) from None
     if not is_number(bound):
         raise expected("constraint", "with a finite number", repr(given))
-    return get(left.strip()) >= bound if sign == ">=" else get(left.strip()) <= bound
+    constrained = as_metric(left.strip())
+    return constrained >= bound if sense == ">=" else constrained <= bound
 
 
-def constraints(given: Sequence[Constraint | str] | Constraint | str) -> tuple[Constraint, ...]:
-    """Read the argument `constraints` of a loss, a rule or a classifier: none, one or many.
+def as_constraints(given: ConstraintsLike) -> tuple[Constraint, ...]:
+    """Read the argument `constraints` of a loss, a rule or a classifier: none, one or several.
 
-    >>> constraints(["precision >= 0.9", "specificity >= 0.5"])
+    >>> as_constraints(["precision >= 0.9", "specificity >= 0.5"])
     (Constraint('precision() >= 0.9'), Constraint('specificity() >= 0.5'))
-    >>> constraints("recall >= 0.8"), constraints(())
+    >>> as_constraints("recall >= 0.8"), as_constraints(())
     ((Constraint('recall() >= 0.8'),), ())
     """
     if isinstance(given, Constraint | str):
-        return (constraint(given),)
+        return (as_constraint(given),)
     if not isinstance(given, list | tuple):
-        raise expected("constraints", "to be a list of constraints or texts", shown(given))
-    return tuple(constraint(one) for one in given)
+        raise expected("constraints", "to be a list of constraints or texts", show(given))
+    return tuple(as_constraint(one) for one in given)
 
 
 def _names_a_metric(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMED
 
 
-def _algebra(node: ast.expr, text: str) -> Metric | float:
+def _combine(node: ast.expr, text: str) -> Metric | float:
     """Arithmetic of calls of named metrics and numbers."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         float_or_refuse(node.value, text)  # type: ignore[arg-type]
         return node.value  # type: ignore[return-value]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_algebra(node.operand, text)
+        return -_combine(node.operand, text)
     if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
-        left, right = _algebra(node.left, text), _algebra(node.right, text)
+        left, right = _combine(node.left, text), _combine(node.right, text)
         sign = _SIGNS[type(node.op)]
         if not isinstance(left, Metric) and isinstance(right, Metric):
             return getattr(right, sign.replace("__", "__r", 1))(left)  # type: ignore[no-any-return]
@@ -204,7 +215,7 @@ def _algebra(node: ast.expr, text: str) -> Metric | float:
 
 def _call(name: str, calls: list[ast.Call], text: str) -> Metric:
     if name not in NAMED:
-        raise expected("metric", "to be a known name", repr(text), near(name, NAMED))
+        raise expected("metric", "to be a known name", repr(text), suggest(name, NAMED))
     positional: list[Any] = []
     named: dict[str, Any] = {}
     try:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalign.estimators import METHODS, Comparison
 from evalign.reports._held import plain
+from evalign.selection import METHODS, Comparison
 
 
 def comparison_facts(comparison: Comparison) -> dict[str, Any]:
     """A comparison as facts that JSON can hold, with what each named method is.
 
-    >>> from evalign.estimators import Comparison
-    >>> from evalign.estimators._comparison import Row
+    >>> from evalign.selection import Comparison, Row
     >>> rows = (Row("lightgbm", (0.5, 0.7), 0.6, 0.1, fit_time=1.0), Row("mine", error="ValueError: no"))
     >>> facts = comparison_facts(Comparison("f1", True, "lightgbm", (), rows))
     >>> facts["best"], facts["repeats"], [row["description"] for row in facts["rows"]]

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from evalign._typing import Floats, Indices
 from evalign.decisions import expected_calibration_error, fit_calibration
-from evalign.decisions._two_classes import sweep
-from evalign.reports._held import Floats, Held, Indices
+from evalign.metrics import sweep_thresholds
+from evalign.reports._held import Held
 
 #: Points of a curve at most, curves at most, bins of confidence, the fewest rows to fit a calibration on.
 POINTS, CURVES, BINS, FEWEST_ROWS = 400, 10, 15, 50
@@ -25,7 +26,7 @@ def curves(rows: Held, positive: int | None) -> list[dict[str, Any]] | None:
 
 def _curve(rows: Held, k: int) -> dict[str, Any]:
     assert rows.p is not None
-    found = sweep(rows.p[:, k], rows.truth == k, np.ones(len(rows.truth)))
+    found = sweep_thresholds(rows.p[:, k], rows.truth == k, np.ones(len(rows.truth)))
     tp, predicted = found.matrices[:, 1, 1].numpy(), found.matrices[:, :, 1].sum(1).numpy()
     recall = tp / max(tp[-1], 1.0)
     precision = np.where(predicted > 0, tp / np.maximum(predicted, 1.0), 1.0)

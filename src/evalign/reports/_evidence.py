@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from evalign import metrics
-from evalign.decisions._fit_rule import one_number
-from evalign.decisions._goal import ROUNDING
-from evalign.metrics import Confusion, Constraint, Metric
-from evalign.metrics._metric import CombinedMetric
+from evalign._typing import ConstraintsLike, Floats, MetricLike
+from evalign.decisions import ROUNDING
+from evalign.metrics import CombinedMetric, Confusion, Constraint, Metric
 from evalign.reports._curves import calibration, curves
-from evalign.reports._held import Floats, held, inside, plain, values
+from evalign.reports._held import held, inside, plain, values
 from evalign.reports._intervals import intervals
 from evalign.reports._sliders import slider
 
 
 def evidence(
-    name: str, model: Any, X: Any, y: Any, metric: Metric | Callable[[Confusion], Tensor] | str,
-    constraints: Constraint | str | Sequence[Constraint | str] = (), *, role: str = "", description: str = "",
+    name: str, model: Any, X: Any, y: Any, metric: MetricLike,
+    constraints: ConstraintsLike = (), *, role: str = "", description: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """What a fitted classifier does on rows it was not trained on, as facts that JSON can hold.
 
@@ -33,7 +31,7 @@ def evidence(
         model: A fitted classifier with `classes_` and `predict`; pipelines are looked through.
         X: The features of the rows.
         y: The class of each row.
-        metric: Anything `evalign.metrics.get` understands.
+        metric: Anything `evalign.metrics.as_metric` understands.
         constraints: Bounds such as "precision >= 0.9".
         role: What it stands for, such as "best".
         description: What it is, in some words.
@@ -44,7 +42,7 @@ def evidence(
     >>> found["matrix"], found["value"], found["slider"]["positions"][found["slider"]["chosen"]]
     ([[1, 1], [1, 1]], 0.5, 0.5)
     """
-    asked, bounds = one_number(metrics.get(metric)), metrics.constraints(constraints)
+    asked, bounds = metrics.as_metric(metric, scalar=True), metrics.as_constraints(constraints)
     rows = held(model, X, y)
     matrix, d = rows.matrix, len(rows.classes)
     positive = _positive(asked) if d == 2 else None
@@ -122,7 +120,7 @@ def _history(model: Any) -> list[dict[str, Any]] | None:
     rows = getattr(network, "history_", None)
     if not isinstance(rows, list) or not rows or "valid_metric" not in rows[0]:
         return None
-    higher = metrics.get(network.metric).higher_is_better
+    higher = metrics.as_metric(network.metric).higher_is_better
     found: list[dict[str, Any]] = []
     for row in rows:
         if row.get("bag", 0) != 0:

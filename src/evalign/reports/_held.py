@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evalign._errors import expected, shown
-from evalign.decisions._fit_rule import as_targets
-from evalign.decisions._goal import BLOCK
-from evalign.decisions._rule import as_probabilities
+from evalign._errors import expected, show
+from evalign._typing import Floats, Indices
+from evalign.decisions import as_probabilities, as_targets
 from evalign.metrics import Metric
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+#: The most numbers of confusion matrices evaluated at once; more are evaluated in parts.
+BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def held(model: Any, X: Any, y: Any) -> Held:
     """Let a fitted classifier predict rows it was not trained on."""
     labels = np.asarray(model.classes_)
     if labels.ndim != 1 or len(labels) < 2:
-        raise expected("model", "with two or more classes", shown(labels.tolist()))
+        raise expected("model", "with two or more classes", show(labels.tolist()))
     truth = _indices("y", as_targets(y), labels)
     predicted = _indices("model", np.asarray(model.predict(X)), labels)
     if len(truth) != len(predicted):
@@ -62,7 +61,7 @@ def _indices(argument: str, values: NDArray[Any], labels: NDArray[Any]) -> Indic
     found, inverse = np.unique(values.reshape(-1), return_inverse=True)
     for label in found.tolist():
         if label not in places:
-            raise expected(argument, f"with the classes {shown(labels.tolist()[:10])} only", shown(label))
+            raise expected(argument, f"with the classes {show(labels.tolist()[:10])} only", show(label))
     return np.array([places[label] for label in found.tolist()], dtype=np.int64)[inverse.reshape(-1)]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from evalign._typing import Floats
 from evalign.metrics import Metric
-from evalign.reports._held import Floats, values
+from evalign.reports._held import values
 
 #: Matrices drawn; fewer for so many classes that they would hold more numbers than these.
 DRAWS, FEWEST, NUMBERS = 2000, 400, 1 << 26

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from evalign._errors import expected, shown
+from evalign._errors import expected, show
 from evalign._files import write_file
 from evalign.reports import _decisions, _plots, _sections
 from evalign.reports._held import plain
@@ -72,7 +72,7 @@ def write(facts: dict[str, Any], path: str | PathLike[str]) -> None:
     """
     file = Path(path)
     if not file.parent.is_dir():
-        raise expected("path", "in a folder that is there", shown(str(path)))
+        raise expected("path", "in a folder that is there", show(str(path)))
     write_file(file, page(facts).encode(errors="replace"))
 
 
@@ -87,7 +87,7 @@ def facts_of(page: str | PathLike[str]) -> dict[str, Any]:
     start = text.find(_START)
     end = text.find(_END, start)
     if start < 0 or end < 0:
-        raise expected("page", "to be a report of evalign", shown(str(page)[:60]))
+        raise expected("page", "to be a report of evalign", show(str(page)[:60]))
     try:
         facts = json.loads(text[start + len(_START) : end])
     except (ValueError, RecursionError) as error:

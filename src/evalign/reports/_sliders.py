@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from evalign._typing import Floats, Indices
 from evalign.decisions import DecisionRule
-from evalign.decisions._two_classes import sweep
-from evalign.metrics import Constraint, Metric
-from evalign.reports._held import Floats, Held, Indices, counted, values
+from evalign.metrics import Constraint, Metric, sweep_thresholds
+from evalign.reports._held import Held, counted, values
 
 #: Weights of a class, a quarter of a doubling apart.
 WEIGHTS = 2.0 ** np.linspace(-4, 4, 33)
@@ -39,8 +39,7 @@ def slider(
 def _along(matrices: Floats, metric: Metric, bounds: Sequence[Constraint]) -> dict[str, Any]:
     slacks = {}
     for bound in bounds:
-        gap = values(bound.metric, matrices) - bound.bound
-        slacks[bound.name] = gap if bound.sense == ">=" else -gap
+        slacks[bound.name] = bound.sign * (values(bound.metric, matrices) - bound.bound)
     return {"values": values(metric, matrices), "constraints": slacks}
 
 
@@ -52,7 +51,7 @@ def _threshold(
     chosen = own_threshold(scores, rows.predicted == 1, rule)
     if chosen is None:
         return None
-    found = sweep(scores, positive, np.ones(len(scores)))
+    found = sweep_thresholds(scores, positive, np.ones(len(scores)))
     even = np.append(np.linspace(0, 1, 101), chosen)
     # Where positives are rare their scores crowd in a corner: steps of 1 % of recall are there too.
     steps = np.quantile(scores[positive], np.linspace(0.01, 0.99, 99)) if positive.any() else even

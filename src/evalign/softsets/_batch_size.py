@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evalign._errors import check_whole, expected
+from evalign._errors import check_integer, expected
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def batch_size_advice(
     References:
         Li et al. (2025), EAST, theorem 5.8.
     """
-    check_whole(2, num_classes=num_classes)
+    check_integer(2, num_classes=num_classes)
     for name, value in (("tolerance", tolerance), ("confidence", confidence)):
         if not 0 < value < 1:
             raise expected(name, "in (0, 1)", value)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from evalign._errors import expected
+from evalign._torch import check_indices
 from evalign.softsets._steps import Step
 
 
@@ -74,27 +75,6 @@ def binary_soft_confusion(
     return actual @ torch.stack([1 - inside, inside], -1)
 
 
-def hard_confusion(
-    predicted: Tensor, targets: Tensor, num_classes: int, weight: Tensor | None = None
-) -> Tensor:
-    """The ordinary confusion matrix (d, d) of predicted and true class indices.
-
-    >>> hard_confusion(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 0]), 2)
-    tensor([[1., 1.],
-            [0., 1.]])
-    """
-    if predicted.shape != targets.shape or predicted.is_floating_point():
-        raise expected(
-            "predicted", f"to be class indices of shape {tuple(targets.shape)}",
-            f"{predicted.dtype} of shape {tuple(predicted.shape)}",
-        )  # fmt: skip
-    _check_indices("predicted", predicted, num_classes)
-    _check_indices("targets", targets, num_classes)
-    cells = (targets.long() * num_classes + predicted.long()).flatten()
-    weights = torch.ones(cells.shape, device=cells.device) if weight is None else weight.flatten()
-    return torch.bincount(cells, weights, num_classes**2).view(num_classes, num_classes).to(weights.dtype)
-
-
 def _check_rows(memberships: Tensor, targets: Tensor, num_classes: int) -> tuple[int, int]:
     if memberships.ndim != 2 or memberships.shape[1] != num_classes:
         shape = tuple(memberships.shape)
@@ -104,36 +84,5 @@ def _check_rows(memberships: Tensor, targets: Tensor, num_classes: int) -> tuple
         shape = tuple(targets.shape)
         raise expected("targets", f"of shape ({rows},) or ({rows}, {num_classes})", f"shape {shape}")
     if targets.ndim == 1:
-        _check_indices("targets", targets, num_classes)
+        check_indices("targets", targets, num_classes)
     return rows, num_classes
-
-
-def _check_indices(argument: str, indices: Tensor, num_classes: int) -> None:
-    if indices.is_floating_point() or indices.dtype == torch.bool:
-        raise expected(argument, "to be class indices of an integer type", indices.dtype)
-    check_range(argument, indices, 0, num_classes - 1)
-
-
-def check_range(argument: str, values: Tensor, low: float, high: float, hint: str = "") -> None:
-    """Refuse values outside [low, high], wherever they can be read without waiting for a device.
-
-    Under `torch.compile` and for values batched by `vmap` nothing is checked; on an accelerator the
-    check runs there and stops the program later.
-    """
-    if values.device.type != "cpu" and values.numel() > 0 and not torch.compiler.is_compiling():
-        torch._assert_async(((values >= low) & (values <= high)).all())
-    found = value_range(values)
-    if found is not None and not (found[0] >= low and found[1] <= high):
-        wrong = found[1] if found[0] >= low else found[0]
-        raise expected(argument, f"in {low}..{high}", wrong, hint)
-
-
-def value_range(values: Tensor) -> tuple[float, float] | None:
-    """The smallest and the largest value, or None where they cannot be read at once."""
-    if values.device.type != "cpu" or values.numel() == 0 or torch.compiler.is_compiling():
-        return None
-    try:
-        smallest, largest = values.aminmax()
-        return smallest.item(), largest.item()
-    except RuntimeError:  # batched by vmap: the values cannot be read
-        return None

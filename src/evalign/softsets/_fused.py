@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evalign._torch import plain_only
+from evalign._torch import needs_plain_formulas, poison
 from evalign.softsets._confusion import soft_confusion
 from evalign.softsets._memberships import soft_assign
 from evalign.softsets._steps import LinearStep, Step, check_temperature
@@ -50,7 +50,7 @@ def logit_confusion(
     """
     check_temperature(temperature)
     rows, d = logits.shape
-    if step or targets.ndim == 2 or weight.requires_grad or plain_only():
+    if step or targets.ndim == 2 or weight.requires_grad or needs_plain_formulas():
         return _plain(logits, targets, weight, temperature, step)
     if d == 2:
         return binary_logit_confusion(logits, targets, weight, temperature=temperature)
@@ -74,21 +74,12 @@ def binary_logit_confusion(
     """
     positive = targets * weight
     actual = torch.stack([weight - positive, positive])
-    if weight.requires_grad or plain_only():
+    if weight.requires_grad or needs_plain_formulas():
         margin = logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0]
         inside = LinearStep(temperature=temperature)(margin.sigmoid(), 0.5)
         return actual @ torch.stack([1 - inside, inside], -1) + poison(margin)
     matrix: Tensor = _Two.apply(logits, actual, temperature)  # type: ignore[no-untyped-call]
     return matrix
-
-
-def poison(logits: Tensor) -> Tensor:
-    """0, or NaN if one of the logits is not finite.
-
-    >>> poison(torch.tensor([1.0, 2.0])), poison(torch.tensor([1.0, torch.inf]))
-    (tensor(0.), tensor(nan))
-    """
-    return logits.detach().sum() * 0
 
 
 def _plain(

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evalign._errors import expected
+from evalign._errors import expected, suggest
 from evalign.tables import _values
 from evalign.tables._dates import moments
-from evalign.tables._schema import Column, Schema, checked_names, near, shortened, typed_column
+from evalign.tables._schema import Column, Schema, checked_names, shortened, typed_column
 
 Codes = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ def infer(table: Any, target: str) -> Schema:
     """The schema of a raw table; see `Schema.infer`."""
     checked_names(table)
     if target not in table.columns:
-        raise expected("target", "to be a column", repr(target), near(str(target), table.columns))
+        raise expected("target", "to be a column", repr(target), suggest(str(target), table.columns))
     if not len(table):
         raise expected("table", "with rows", "none")
     columns, warnings, kept = [], [], {}

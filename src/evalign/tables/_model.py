@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import shutil
 import tempfile
 import zipfile
 from dataclasses import dataclass, field
@@ -20,9 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from evalign import metrics
-from evalign._errors import expected, shown
-from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision
-from evalign.estimators._decision_files import skops, unpack
+from evalign._errors import expected, show
+from evalign._files import draft_folder
+from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision, skops, unpack
 from evalign.tables._preparation import TRUSTED, Preparation
 from evalign.tables._schema import Schema
 
@@ -63,12 +62,12 @@ class TableModel:
     @property
     def metric(self) -> metrics.Metric:
         """What the model was fitted for."""
-        return metrics.get(self.facts["metric"])
+        return metrics.as_metric(self.facts["metric"])
 
     @property
     def constraints(self) -> tuple[metrics.Constraint, ...]:
         """The bounds it was to keep."""
-        return metrics.constraints(self.facts["constraints"])
+        return metrics.as_constraints(self.facts["constraints"])
 
     def prepared(self, table: Any) -> NDArray[np.float64]:
         """The features of a table as numbers."""
@@ -97,16 +96,10 @@ class TableModel:
         """Write the folder, whole or not at all; `extra` are texts of files named in `BESIDE`."""
         target = Path(os.path.abspath(folder))  # a name even for . and ..
         check_target(target)
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.rmtree(draft, ignore_errors=True)  # of a killed process that had our number
-        try:
+        with draft_folder(target) as draft:
             self._write(draft, extra or {})
-            _put_in_place(draft, target)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
 
     def _write(self, draft: Path, extra: dict[str, str]) -> None:
-        draft.mkdir()
         self.classifier.save(draft / "classifier")
         content = skops().dumps(self.preparation, compression=zipfile.ZIP_DEFLATED)
         (draft / "preparation.skops").write_bytes(content)
@@ -146,9 +139,9 @@ class TableModel:
         except Exception as error:  # of a library that reads a part
             raise expected("model", "with a classifier that is whole", f"{root} ({error!r})"[:200]) from None
         if classifier.classes_.tolist() != list(range(len(labels))):
-            wrong = shown(classifier.classes_.tolist())[:80]
+            wrong = show(classifier.classes_.tolist())[:80]
             raise expected("model", f"with a classifier of {len(labels)} classes", wrong)
-        metrics.get(classifier.metric)
+        metrics.as_metric(classifier.metric)
         model = cls(schema, preparation, classifier, labels, facts)
         model._check_parts(root)
         return model
@@ -208,23 +201,6 @@ def check_writable(folder: Path) -> None:
         raise expected("out", "in a folder that can be written", f"{folder} ({error.strerror})") from None
 
 
-def _put_in_place(draft: Path, target: Path) -> None:
-    if not target.exists():
-        draft.rename(target)
-        return
-    old = target.with_name(f".{target.name}.old.{os.getpid()}")
-    try:
-        target.rename(old)
-        draft.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
-    finally:
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-
-
 def _read_facts(root: Path) -> dict[str, Any]:
     path = root / "model.json"
     if path.is_symlink():
@@ -239,9 +215,9 @@ def _read_facts(root: Path) -> dict[str, Any]:
         raise expected("model", "to be the folder of a model", f"{root} with another model.json")
     version = facts.pop("format")
     if type(version) is not int or version < 1:
-        raise expected("model", "with the number of its format", shown(version)[:80])
+        raise expected("model", "with the number of its format", show(version)[:80])
     if version > FORMAT:
-        raise expected("model", f"of format {FORMAT} or older", shown(version)[:40], "Upgrade evalign.")
+        raise expected("model", f"of format {FORMAT} or older", show(version)[:40], "Upgrade evalign.")
     return facts
 
 
@@ -250,24 +226,24 @@ def _checked(root: Path, facts: dict[str, Any]) -> tuple[tuple[str, ...], Schema
     labels, schema = facts.pop("labels"), Schema.from_json(facts.pop("schema"))
     texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
     if not texts or len(set(labels)) != len(labels) or len(labels) < 2:
-        raise expected("model", "with different texts as labels", shown(labels)[:80])
+        raise expected("model", "with different texts as labels", show(labels)[:80])
     kinds: dict[str, type] = {
         "kind": str, "metric": str, "constraints": list, "method": str, "target": str, "seed": int
     }  # fmt: skip
     for name, kind in kinds.items():
         if not isinstance(facts.get(name), kind):
-            got = f"{shown(facts.get(name))[:80]} as {name} in {root}"
+            got = f"{show(facts.get(name))[:80]} as {name} in {root}"
             raise expected("model", "with a whole model.json", got)
     if facts["kind"] not in KINDS:
-        raise expected("model", f"of the kind {' or '.join(KINDS)}", shown(facts["kind"])[:80])
-    metrics.get(facts["metric"])
-    metrics.constraints(facts["constraints"])
+        raise expected("model", f"of the kind {' or '.join(KINDS)}", show(facts["kind"])[:80])
+    metrics.as_metric(facts["metric"])
+    metrics.as_constraints(facts["constraints"])
     return tuple(labels), schema
 
 
 def _check_files(root: Path, files: Any) -> None:
     if not isinstance(files, dict) or not {"preparation.skops", "classifier/model.json"} <= set(files):
-        raise expected("model", "with a list of its files", shown(files)[:80])
+        raise expected("model", "with a list of its files", show(files)[:80])
     if (root / "classifier").is_symlink():
         raise expected("model", "with its files inside", "the link classifier")
     for name, digest in files.items():

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from evalign._errors import check_whole, expected
+from evalign._errors import check_integer, expected
 from evalign.tables._source import Bytes, Text, named, opened
 from evalign.tables._values import TEXT
 
@@ -56,7 +56,7 @@ def stream(source: Any, rows: int = 50_000) -> Generator[Any, None, None]:
     >>> [len(chunk) for chunk in stream(io.BytesIO(b"a\n1\n2\n3\n4\n5\n"), rows=2)]
     [2, 3]
     """
-    check_whole(rows=rows)
+    check_integer(rows=rows)
     with opened(source) as file:
         held: list[Any] = []
         start = 0

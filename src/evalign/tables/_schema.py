@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalign._errors import expected
+from evalign._errors import expected, suggest
 from evalign.tables import _values
 from evalign.tables._dates import FORMS
 
@@ -96,7 +95,7 @@ class Schema:
         checked_names(table)
         missing = [column.name for column in self.kept if column.name not in table.columns]
         if missing:
-            hint = " ".join(near(name, table.columns) for name in missing[:3])
+            hint = " ".join(suggest(name, table.columns) for name in missing[:3])
             listed = ", ".join(map(repr, missing[:10])) + (" ..." if len(missing) > 10 else "")
             raise expected("table", "with all columns of the schema", f"one without {listed}", hint)
         typed = {column.name: typed_column(column, table[column.name]) for column in self.kept}
@@ -165,20 +164,6 @@ def checked_names(table: Any) -> None:
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise expected("table", "with distinct column names", f"{twice!r} twice")
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """Say which columns have a name close to a missing one, whatever the case.
-
-    >>> near("agee", ["AGE", "city"])
-    "Is 'agee' 'AGE'?"
-    """
-    folded = {one.strip().casefold(): one for one in known}
-    close = difflib.get_close_matches(name.strip().casefold(), folded, n=3, cutoff=0.6)
-    if close:
-        return f"Is {name!r} {' or '.join(repr(folded[one]) for one in close)}?"
-    names = list(folded.values())
-    return f"Its columns: {', '.join(map(repr, names[:10]))}{' ...' if len(names) > 10 else ''}."
 
 
 def shortened(text: str, most: int = 40) -> str:

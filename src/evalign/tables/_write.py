@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from evalign._errors import expected
+from evalign._files import draft_file
 from evalign.tables._schema import checked_names
 from evalign.tables._values import TEXT, as_written
 
@@ -46,29 +48,10 @@ def write(frames: Iterable[Any], target: Any) -> int:
         taken = path.is_dir()
     if taken:
         raise IsADirectoryError(f"Expected `target` to be a file, but {path} is a folder.")
-    with _drafted(path) as file:
+    with draft_file(path, partial(_said, str(path))) as file:
         with _said(str(path)):
             sink = _sink(file, suffix)
         return _filled(sink, frames, str(path))
-
-
-@contextmanager
-def _drafted(path: Path) -> Iterator[Any]:
-    """A file beside the path that takes its place at the end, or is removed."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with _said(str(path)):
-        file = draft.open("wb")
-    try:
-        yield file
-        with _said(str(path)):
-            file.flush()
-            os.fsync(file.fileno())
-            draft.replace(path)
-    finally:
-        with suppress(OSError):  # a full disk is full again when the rest is flushed
-            file.close()
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 def _filled(sink: Any, frames: Iterable[Any], name: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
-from evalign._errors import check_whole, expected
-from evalign.softsets._steps import check_temperature
+from evalign._errors import check_integer, expected
+from evalign.softsets import check_temperature
 
 
 class HasTemperature(Protocol):
@@ -56,7 +56,7 @@ class Anneal:
     ) -> None:
         if not 0 < decay < 1:
             raise expected("decay", "in (0, 1)", decay)
-        check_whole(patience=patience, rounds=rounds)
+        check_integer(patience=patience, rounds=rounds)
         if not 0 < floor <= check_temperature(start):
             raise expected("floor", f"in (0, start={start}]", floor)
         if not 0 <= tolerance < math.inf:

@@ -60,10 +60,10 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor])
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def take_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors under a prefix, without it.
 
-    >>> part({"a.x": torch.ones(1), "b.x": torch.zeros(1)}, "a")
+    >>> take_prefix({"a.x": torch.ones(1), "b.x": torch.zeros(1)}, "a")
     {'x': tensor([1.])}
     """
     return {

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evalign._errors import check_whole, expected
-from evalign.losses import MetricLoss
-from evalign.losses._measure import across_processes, join, processes
+from evalign._errors import check_integer, expected
+from evalign._torch import world_size
+from evalign.losses import Measure, MetricLoss
 
 MicroBatch = tuple[Tensor, Tensor, Tensor | None]
 
@@ -52,7 +52,7 @@ class ExactStep:
             raise expected(
                 "loss", "with memory=0: the whole data is seen, there is nothing to remember", loss.memory
             )
-        check_whole(micro_batch=micro_batch)
+        check_integer(micro_batch=micro_batch)
         self.model, self.loss, self.micro_batch = model, loss, micro_batch
 
     def backward(
@@ -69,9 +69,9 @@ class ExactStep:
         batches = self._batches(inputs, targets, sample_weight)
         replay = _Replay(self.model)
         with torch.no_grad(), replay.record():
-            whole = join(self.loss.measure(self.model(x), y, w) for x, y, w in batches)
-        if self.loss.sync and processes() > 1:
-            whole = across_processes(whole)
+            whole = Measure.join(self.loss.measure(self.model(x), y, w) for x, y, w in batches)
+        if self.loss.sync and world_size() > 1:
+            whole = whole.across_processes()
         with torch.enable_grad():
             point = whole.confusion.requires_grad_()
             value = self.loss.objective(point, whole.task)
@@ -100,7 +100,7 @@ class ExactStep:
         value = (slope * part.confusion).sum()
         if part.entropy is not None:
             value = value + self.loss.anchor * part.entropy
-        world = processes() if self.loss.sync else 1
+        world = world_size() if self.loss.sync else 1
         share = torch.as_tensor(part.total / total if total else 0.0).detach()
         (world * share.to(value) * value).backward()  # type: ignore[no-untyped-call]
 

@@ -13,16 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from evalign.losses import MetricLoss
-from evalign.metrics import Constraint, Metric
-from evalign.metrics._paired import paired_error
-from evalign.softsets import hard_confusion
+from evalign.metrics import Constraint, Metric, hard_confusion, paired_error
 from evalign.training._anneal import Anneal
-from evalign.training._checkpoint import Checkpoint, load_optimizer, module_tensors, optimizer_tensors, part
+from evalign.training._checkpoint import (
+    Checkpoint,
+    load_optimizer,
+    module_tensors,
+    optimizer_tensors,
+    take_prefix,
+)
 from evalign.training._progress import Best, Progress
 
 
 @dataclass(frozen=True)
-class Table:
+class TrainingData:
     """Rows in memory: features (a tensor or a SciPy CSR matrix), class indices, weights or None."""
 
     x: Any
@@ -31,6 +35,15 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def confusion(self, predicted: Tensor, num_classes: int) -> Tensor:
+        """The confusion matrix of predicted class indices, in double precision.
+
+        >>> TrainingData(None, torch.tensor([0, 0])).confusion(torch.tensor([0, 1]), 2)
+        tensor([[1., 1.],
+                [0., 0.]], dtype=torch.float64)
+        """
+        return hard_confusion(predicted, self.y, num_classes, self.weight)
 
     def rows(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """The rows of an index."""
@@ -56,7 +69,7 @@ class Phase:
 
     name: str
     loss: nn.Module
-    lr: float
+    learning_rate: float
     max_epochs: int
     patience: int
     by_metric: bool = False
@@ -74,9 +87,9 @@ class Fit:
 
     >>> from evalign import losses, metrics
     >>> _ = torch.manual_seed(0)
-    >>> x = torch.randn(300, 2); data = Table(x, (x.sum(1) > 1).long())
+    >>> x = torch.randn(300, 2); data = TrainingData(x, (x.sum(1) > 1).long())
     >>> fit = Fit(nn.Linear(2, 2), data, data, metrics.f1(), batch_size=100, seed=0)
-    >>> fit.run([Phase("loss", nn.CrossEntropyLoss(), lr=0.1, max_epochs=20, patience=5)])
+    >>> fit.run([Phase("loss", nn.CrossEntropyLoss(), learning_rate=0.1, max_epochs=20, patience=5)])
     >>> fit.history[-1]["valid_metric"] > 0.9
     True
     """
@@ -84,8 +97,8 @@ class Fit:
     def __init__(
         self,
         model: nn.Module,
-        train: Table,
-        valid: Table,
+        train: TrainingData,
+        valid: TrainingData,
         metric: Metric,
         *,
         batch_size: int,
@@ -110,7 +123,9 @@ class Fit:
             stored = None
 
     def _run_phase(self, phase: Phase, at: Progress, stored: Any) -> None:
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=phase.lr, weight_decay=self.weight_decay)
+        optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=phase.learning_rate, weight_decay=self.weight_decay
+        )
         anneal = _annealing(phase)
         if stored is not None:
             at = self._resume(phase, optimizer, anneal, *stored)
@@ -181,8 +196,10 @@ class Fit:
         facts: dict[str, Any],
         tensors: dict[str, Tensor],
     ) -> Progress:
-        self.model.load_state_dict(part(tensors, "model"))
-        phase.loss.load_state_dict(part(tensors, "loss"), strict=False)  # the temperature is the annealing's
+        self.model.load_state_dict(take_prefix(tensors, "model"))
+        phase.loss.load_state_dict(
+            take_prefix(tensors, "loss"), strict=False
+        )  # the temperature is the annealing's
         load_optimizer(optimizer, tensors)
         self.generator.set_state(tensors["random.order"])
         torch.set_rng_state(tensors["random.torch"])
@@ -190,14 +207,14 @@ class Fit:
         if anneal is not None:
             anneal.load_state_dict(facts["anneal"])
         progress = dict(facts["progress"])
-        best, first = (Best(tuple(progress.pop(key)), part(tensors, key)) for key in ("best", "first"))
+        best, first = (Best(tuple(progress.pop(key)), take_prefix(tensors, key)) for key in ("best", "first"))
         return Progress(**progress, best=best, first=first)
 
     def _score(self, row: dict[str, Any], phase: Phase) -> tuple[float, float]:
         """What the best weights have most of."""
         if not phase.by_metric:
             return 0.0, -float(row["valid_loss"])
-        value = float(row["valid_metric"]) * (1 if self.metric.higher_is_better else -1)
+        value = self.metric.sign * float(row["valid_metric"])
         return -row.get("valid_miss", 0.0), value
 
     def _surely_above(self, score: tuple[float, float], first: Best) -> bool:
@@ -205,7 +222,7 @@ class Fit:
         if score[0] > first.score[0]:  # nearer to the constraints
             return True
         old, new = first.weights["predicted"], self.predicted
-        both = [hard_matrix(side, self.valid, self.num_classes) for side in (old, new)]
+        both = [self.valid.confusion(side, self.num_classes) for side in (old, new)]
         error = paired_error(self.metric, (both[0] + both[1]) / 2, self.valid.y, new, old, self.valid.weight)
         return score[1] - first.score[1] > error * (1 + 1e-9)
 
@@ -239,7 +256,7 @@ class Fit:
         logits = predict_logits(self.model, self.valid.x)
         loss = _loss(phase.loss, logits, self.valid.y, self.valid.weight)
         self.predicted, self.num_classes = logits.argmax(1), logits.shape[1]
-        matrix = hard_matrix(self.predicted, self.valid, self.num_classes)
+        matrix = self.valid.confusion(self.predicted, self.num_classes)
         judged = {"valid_loss": float(loss), "valid_metric": float(self.metric(matrix))}
         if self.constraints:
             judged["valid_miss"] = max(0.0, *(-float(bound.slack(matrix)) for bound in self.constraints))
@@ -249,7 +266,7 @@ class Fit:
         warnings.warn(
             f"The loss was not finite in epoch {at.epoch} of phase {phase.name!r}; "
             "the best weights before it were restored. "
-            "Try a lower `lr`, a larger `batch_size`, or scaled features.",
+            "Try a lower `learning_rate`, a larger `batch_size`, or scaled features.",
             stacklevel=2,
         )
 
@@ -275,14 +292,3 @@ def predict_logits(model: nn.Module, x: Any, rows: int = 16384) -> Tensor:
     weights = next(model.parameters())
     blocks = torch.split(torch.arange(x.shape[0], device=weights.device), rows)
     return torch.cat([model(take(x, block).to(weights.dtype)) for block in blocks])
-
-
-def hard_matrix(predicted: Tensor, table: Table, num_classes: int) -> Tensor:
-    """The confusion matrix of predicted class indices, in double precision.
-
-    >>> hard_matrix(torch.tensor([0, 1]), Table(None, torch.tensor([0, 0])), 2)
-    tensor([[1., 1.],
-            [0., 0.]], dtype=torch.float64)
-    """
-    weight = None if table.weight is None else table.weight.double()
-    return hard_confusion(predicted, table.y, num_classes, weight).double()

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from evalign._errors import check_whole, expected
+from evalign._errors import check_integer, expected
 
 _Rows: TypeAlias = npt.NDArray[np.intp]
 
@@ -64,8 +64,8 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         super().__init__()
         self._codes = _class_codes(targets)
         self._num_classes = int(self._codes.max()) + 1
-        check_whole(batch_size=batch_size)
-        check_whole(0, min_per_class=min_per_class, seed=seed)
+        check_integer(batch_size=batch_size)
+        check_integer(0, min_per_class=min_per_class, seed=seed)
         self.batch_size, self.min_per_class, self.seed = batch_size, min_per_class, seed
         self.drop_last = drop_last
         #: The epoch that the next iteration draws.
@@ -89,7 +89,7 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         >>> list(sampler) == first
         True
         """
-        check_whole(0, epoch=epoch)
+        check_integer(0, epoch=epoch)
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, int]:
@@ -210,8 +210,8 @@ class DistributedStratifiedBatchSampler(StratifiedBatchSampler):
                 )
             num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
             rank = dist.get_rank() if rank is None else rank
-        check_whole(num_replicas=num_replicas)
-        check_whole(0, rank=rank)
+        check_integer(num_replicas=num_replicas)
+        check_integer(0, rank=rank)
         self._replicas, self._rank = num_replicas, rank
         if rank >= num_replicas:
             raise expected("rank", f"in 0..{num_replicas - 1}", rank)

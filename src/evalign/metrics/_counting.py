@@ -1,0 +1,83 @@
+"""Counting a hard confusion matrix, from class indices or from labels of any type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
+from torch import Tensor
+
+from evalign._errors import expected
+from evalign._torch import check_indices
+
+
+def hard_confusion(
+    predicted: Tensor, targets: Tensor, num_classes: int, weight: Tensor | None = None
+) -> Tensor:
+    """Count the confusion matrix (d, d) of predicted and true class indices, in double precision.
+
+    >>> hard_confusion(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 0]), 2)
+    tensor([[1., 1.],
+            [0., 1.]], dtype=torch.float64)
+    """
+    if predicted.shape != targets.shape or predicted.is_floating_point():
+        raise expected(
+            "predicted", f"to be class indices of shape {tuple(targets.shape)}",
+            f"{predicted.dtype} of shape {tuple(predicted.shape)}",
+        )  # fmt: skip
+    check_indices("predicted", predicted, num_classes)
+    check_indices("targets", targets, num_classes)
+    cells = (targets.long() * num_classes + predicted.long()).flatten()
+    weights = None if weight is None else weight.flatten().double()
+    return torch.bincount(cells, weights, num_classes**2).view(num_classes, num_classes).double()
+
+
+def label_confusion(
+    y_true: Any, y_pred: Any, sample_weight: Any = None, labels: Sequence[Any] | None = None
+) -> Tensor:
+    """Count labels of any type: (d, d) for one label per row, (L, 2, 2) for 0/1 arrays with L columns.
+
+    >>> label_confusion(["no", "yes", "yes"], ["no", "yes", "no"])
+    tensor([[1., 0.],
+            [1., 1.]], dtype=torch.float64)
+    """
+    truth, guess = np.asarray(y_true), np.asarray(y_pred)
+    if truth.ndim not in (1, 2):
+        raise expected("y_true", "with one or two dimensions", f"shape {truth.shape}")
+    if truth.shape != guess.shape:
+        raise expected("y_pred", f"of the shape {truth.shape} of `y_true`", f"shape {guess.shape}")
+    if truth.shape[0] == 0:
+        raise expected("y_true", "with at least one row", "none")
+    if truth.ndim == 2 and truth.shape[1] > 1:
+        counts = multilabel_confusion_matrix(truth, guess, sample_weight=sample_weight)
+    else:
+        truth, guess = truth.ravel(), guess.ravel()
+        classes = _find_classes(truth, guess, labels)
+        counts = confusion_matrix(truth, guess, labels=classes, sample_weight=sample_weight)
+    return torch.from_numpy(np.asarray(counts, dtype=np.float64))
+
+
+def _find_classes(truth: Any, guess: Any, labels: Sequence[Any] | None) -> Any:
+    """All classes, sorted; numeric labels that are only 0 or 1 always give both."""
+    occurring = np.union1d(truth, guess)
+    if labels is not None:
+        known = np.unique(np.asarray(labels))
+        stray = np.setdiff1d(occurring, known)
+        if stray.size:
+            raise expected("labels", "to name every class", f"data that also contains {stray[0]!r}")
+        if known.size < 2:
+            raise expected("labels", "to name two classes", known)
+        return known
+    if occurring.dtype.kind in "biuf" and np.isin(occurring, (0, 1)).all():
+        return np.array([0, 1], dtype=occurring.dtype)
+    if occurring.size < 2:
+        raise expected(
+            "y_true",
+            "and `y_pred` to contain two classes",
+            f"only {occurring[0]!r}",
+            "Name all classes with `labels`.",
+        )
+    return occurring
