@@ -65,7 +65,7 @@ def show(value: Any) -> str:
     return repr(value.item() if hasattr(value, "item") and getattr(value, "size", 2) == 1 else value)
 
 
-def suggest(name: str, known: Iterable[str], most: int = 10) -> str:
+def suggest(name: str, known: Iterable[str], most: int = 20) -> str:
     """Suggest the known names closest to a misspelt one, ignoring case, or list what there is.
 
     >>> suggest("agee", ["AGE", "city"]), suggest("zzz", ["f1", "mcc"])

@@ -26,7 +26,7 @@ def world_size() -> int:
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
     """Divide; where the denominator is 0 the result is 0, with gradient 0.
 
-    This is the one place where 0/0 is decided, as scikit-learn's `zero_division=0`. NaN stays NaN.
+    This is the one place that decides 0/0, as scikit-learn's `zero_division=0` does. NaN stays NaN.
 
     >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))
     tensor([0.5000, 0.0000])
@@ -35,7 +35,7 @@ def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
-    """The mean of the last dimension with weights; 0 where all weights are 0.
+    """The weighted mean over the last dimension; 0 where all weights are 0.
 
     >>> weighted_mean(torch.tensor([1.0, 0.0, 0.5]), torch.tensor([True, False, True]))
     tensor(0.7500)

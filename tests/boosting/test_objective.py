@@ -13,7 +13,7 @@ METRICS = ["f1", "mcc", "balanced_accuracy", "fbeta(beta=2)", "accuracy"]
 
 
 class Data:
-    """A dataset as both libraries show it."""
+    """A dataset with the interface of both libraries."""
 
     def __init__(self, y, weight=None):
         self.y, self.weight = y, weight
@@ -80,7 +80,7 @@ def test_gradients_do_not_depend_on_the_number_of_rows():
         np.testing.assert_allclose(one, two[:60], rtol=1e-9)
 
 
-def test_where_the_metric_has_no_gradient_nothing_moves():
+def test_without_a_gradient_of_the_metric_nothing_changes():
     gradient, hessian = boosting.objective("f1").gradients(np.full(5, -1.0), np.zeros(5, dtype=int))
     assert np.isfinite(gradient).all()
     assert (hessian > 0).all()

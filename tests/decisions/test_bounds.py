@@ -1,4 +1,4 @@
-"""Rules under constraints: the best feasible one, the nearest if none is, and margins for new rows."""
+"""Rules under constraints: the best feasible rule, the closest one if there is none, and margins for new rows."""
 
 import numpy as np
 import pytest
@@ -56,14 +56,14 @@ def test_the_best_feasible_threshold_or_the_nearest(name):
             )
 
 
-def test_a_bound_kept_exactly_up_to_rounding_is_kept():
+def test_a_constraint_met_exactly_up_to_rounding_is_satisfied():
     y, p, w = np.repeat([1, 0], [18, 2]), np.full(20, 0.7), np.full(20, 0.7)
     right, wrong = np.cumsum(w * y)[-1], np.cumsum(w * (1 - y))[-1]
     assert right / (right + wrong) < 0.9
     assert fit_rule(p, y, "recall", "precision >= 0.9", w).feasible
 
 
-def test_missed_bounds_survive_a_round_trip():
+def test_violations_survive_a_round_trip():
     rule = fit_rule([0.2, 0.7], [1, 0], "f1", "precision >= 0.9", classes=[0, 1])
     assert rule.violations == pytest.approx({"precision() >= 0.9": 0.4})
     again = DecisionRule.from_json(rule.to_json())
@@ -79,7 +79,7 @@ def many(generator, n, d=4):
     return p / p.sum(1, keepdims=True), y
 
 
-def test_more_classes_keep_bounds():
+def test_constraints_are_satisfied_for_more_classes():
     generator = np.random.default_rng(0)
     first = metrics.metric(lambda c: c.recall[0], name="recall of the first")
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_more_classes_keep_bounds():
                 break
 
 
-def test_more_classes_say_what_they_miss():
+def test_violations_are_reported_for_more_classes():
     p, y = np.full((6, 3), 1 / 3), [0, 0, 1, 1, 2, 2]
     rule = fit_rule(p, y, "f1", "accuracy >= 0.9")
     assert rule.violations == pytest.approx({"accuracy() >= 0.9": 0.9 - 1 / 3})
@@ -110,7 +110,7 @@ def two(generator, n, share=0.2):
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_with_confidence_new_rows_keep_the_bound(confidence):
+def test_with_confidence_new_rows_satisfy_the_constraint(confidence):
     generator = np.random.default_rng(1)
     new, truth = two(generator, 100_000)
     kept = {None: 0, confidence: 0}
@@ -125,7 +125,7 @@ def test_with_confidence_new_rows_keep_the_bound(confidence):
     assert kept[None] / 120 <= 0.65
 
 
-def test_with_confidence_more_classes_keep_a_bound_more_often():
+def test_with_confidence_constraints_on_more_classes_are_satisfied_more_often():
     generator = np.random.default_rng(2)
     new, truth = many(generator, 20_000)
     recall, precision = (
@@ -141,7 +141,7 @@ def test_with_confidence_more_classes_keep_a_bound_more_often():
     assert kept[0.9] >= kept[None] + 2
 
 
-def test_three_right_out_of_three_are_no_proof():
+def test_three_right_out_of_three_do_not_count_as_certainty():
     p = np.array([0.9, 0.8, 0.85])
     plain, sure = (
         fit_rule(p, [1, 1, 1], "recall", "precision >= 0.9", confidence=c, classes=[0, 1])
@@ -165,13 +165,13 @@ def test_confidence_counts_rows_not_the_size_of_weights():
     assert one == thousand
 
 
-def test_a_bound_without_gradient_has_no_margin_but_holds():
+def test_a_constraint_without_gradient_is_satisfied_without_margin():
     flat = metrics.metric(lambda c: c.precision.detach()[1], name="flat")
     p, y = two(np.random.default_rng(4), 300)
     rule = fit_rule(p, y, "recall", flat >= 0.8, confidence=0.9)
     assert y[rule.predict(p) == 1].mean() >= 0.8
 
 
-def test_a_bound_that_is_never_a_number_is_refused():
+def test_a_constraint_that_is_never_finite_is_refused():
     with pytest.raises(ValueError, match="Expected `constraints` to be finite"):
         fit_rule([0.1, 0.8], [0, 1], "f1", metrics.metric(lambda c: 0 * c.tp / 0, name="n") >= 0.5)

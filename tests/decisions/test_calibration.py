@@ -16,7 +16,7 @@ def overconfident(rows=4000, d=3, seed=0):
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 6.0])
-def test_the_factor_that_spoilt_the_logits_is_found(factor):
+def test_the_factor_that_distorted_the_logits_is_recovered(factor):
     logits, targets = overconfident()
     assert fit_temperature(factor * logits, targets) == pytest.approx(factor, rel=0.1)
 

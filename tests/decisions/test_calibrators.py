@@ -115,7 +115,7 @@ def test_an_outlier_does_not_stop_platt(outlier):
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
-def test_a_class_without_rows_gets_little(method):
+def test_a_class_without_rows_gets_little_probability(method):
     scores, y, _ = rows(d=3)
     kept = y != 2
     p = fit_calibration(scores[kept], y[kept], method).predict_proba(scores)
@@ -123,7 +123,7 @@ def test_a_class_without_rows_gets_little(method):
     assert p[:, 2].mean() < 0.05
 
 
-def test_tensors_lists_and_labels_of_any_kind():
+def test_tensors_lists_and_labels_of_any_type():
     scores, y, _ = rows()
     names = np.array(["no", "yes"])[y]
     wanted = fit_calibration(scores, y).predict_proba(scores)

@@ -138,6 +138,6 @@ def test_one_class_in_all_rows():
     assert rule.predict([[1 / 3, 1 / 3, 1 / 3]]).tolist() == [2]
 
 
-def test_where_argmax_is_undefined_another_rule_is_found():
+def test_another_rule_is_found_where_argmax_is_undefined():
     p = np.array([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.6, 0.1, 0.3]])
     assert fit_rule(p, [0, 1, 2], plain_precision).value == pytest.approx(1.0)

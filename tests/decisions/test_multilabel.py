@@ -1,4 +1,4 @@
-"""Many labels a row: thresholds against brute force, label by label and jointly."""
+"""Multilabel rules: thresholds against brute force, label by label and jointly."""
 
 import itertools
 
@@ -57,7 +57,7 @@ def test_two_labels_reach_the_best_of_all_pairs_of_thresholds(text):
 
 
 @pytest.mark.parametrize("text", ["f1(average='micro')", "jaccard(average='micro')", "mcc", "accuracy"])
-def test_never_below_a_threshold_for_all(text):
+def test_never_below_a_common_threshold(text):
     generator = np.random.default_rng(2)
     metric = metrics.as_metric(text)
     for _ in range(3):
@@ -90,7 +90,7 @@ def test_a_rule_for_labels_has_thresholds_and_no_weights():
         rule.predict(p[:, :2])
 
 
-def test_bounds_over_labels():
+def test_constraints_over_labels():
     generator = np.random.default_rng(4)
     metric, bound = metrics.recall(), metrics.precision(average="micro")
     for _ in range(8):
@@ -111,7 +111,7 @@ def test_bounds_over_labels():
             assert sum(rule.violations.values()) == pytest.approx(min(misses))
 
 
-def test_under_a_bound_never_below_a_feasible_threshold_for_all():
+def test_under_a_constraint_never_below_a_feasible_common_threshold():
     generator = np.random.default_rng(5)
     metric, bound = metrics.recall(), metrics.precision(average="micro")
     for _ in range(15):

@@ -1,4 +1,4 @@
-"""Rules as text: every kind comes back the same, and nothing else is read."""
+"""Rules as JSON: every kind comes back the same, and nothing else is read."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_rules_come_back_the_same(classes):
     assert (again.value, again.metric, again.violations) == (rule.value, rule.metric, rule.violations)
 
 
-def test_many_labels_come_back_the_same():
+def test_multilabel_rules_come_back_the_same():
     rule = fit_rule(P3, (P3 > 0.3).astype(int), "f1(average='micro')")
     again = DecisionRule.from_json(rule.to_json())
     np.testing.assert_array_equal(again.thresholds, rule.thresholds)
@@ -48,8 +48,8 @@ BROKEN = {
     "old": text(format=0), "true": text(format=True), "text": text(format="1"),
     "nan": text(value=float("nan")), "infinity": text(thresholds=[float("inf")]),
     "huge": text(value=123).replace("123", "1e999"), "stray nan": text(more=float("-inf")),
-    "missed nan": text(missed={"a": float("nan")}), "missed text": text(missed={"a": "b"}),
-    "missed list": text(missed=[1]), "two thresholds": text(thresholds=[0.1, 0.2]),
+    "violation nan": text(violations={"a": float("nan")}), "violation text": text(violations={"a": "b"}),
+    "violations list": text(violations=[1]), "two thresholds": text(thresholds=[0.1, 0.2]),
     "no threshold": text(thresholds=None), "no weights": text(weights=None), "words": text(weights=[["a"]]),
     "ragged": text(weights=[[1], [1, 2]]), "flat": text(weights=[1, 2]), "empty weights": text(weights=[]),
     "three": text(weights=np.eye(3).tolist()), "bools": text(weights=[[True, False], [False, True]]),
@@ -71,7 +71,7 @@ def test_broken_texts_are_refused(name):
 
 
 def test_newer_texts_ask_for_an_upgrade():
-    with pytest.raises(ValueError, match="format 1 or older, but got 99. Upgrade"):
+    with pytest.raises(ValueError, match="format 3 or older, but got 99. Upgrade"):
         DecisionRule.from_json(text(format=99))
 
 
@@ -86,8 +86,8 @@ def test_every_missing_key_is_refused():
     "labels",
     [np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]"), np.array([b"a", b"b"]), [0.0, np.inf]],
 )
-def test_labels_that_cannot_be_written(labels):
+def test_labels_that_cannot_be_saved(labels):
     rule = fit_rule([0.2, 0.7], labels, "f1")
     assert rule.predict([0.9])[0] == labels[1]
-    with pytest.raises(ValueError, match="Expected `classes` that are texts or numbers"):
+    with pytest.raises(ValueError, match="Expected `classes` that are strings or numbers"):
         rule.to_json()

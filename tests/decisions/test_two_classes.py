@@ -83,11 +83,11 @@ def test_the_value_is_the_best_of_all_thresholds(name):
         np.testing.assert_array_equal(by_weights[apart], guess[apart])
 
 
-def test_of_equal_thresholds_the_one_nearest_to_a_half_is_taken():
+def test_of_equally_good_thresholds_the_closest_to_a_half_is_chosen():
     assert fit_rule([0.1, 0.2, 0.9, 0.95], [0, 0, 1, 1], "f1").threshold == pytest.approx(0.55)
 
 
-def test_neighbouring_numbers_are_told_apart():
+def test_neighbouring_numbers_are_distinguished():
     low = 0.3
     high = np.nextafter(low, 1)
     rule = fit_rule([low, high], [0, 1], "f1")
@@ -110,7 +110,7 @@ def test_rows_that_a_metric_leaves_undefined_are_not_chosen():
 
 
 @pytest.mark.parametrize("undefined", [lambda c: 0 * c.tp / 0, lambda c: c.tp.sum() / 0])
-def test_a_metric_that_is_never_a_number_is_refused(undefined):
+def test_a_metric_that_is_never_finite_is_refused(undefined):
     with pytest.raises(ValueError, match="Expected `metric` to be a finite number"):
         fit_rule([0.2, 0.7], [0, 1], undefined)
 

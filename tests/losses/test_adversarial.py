@@ -86,7 +86,7 @@ def test_bad_input():
     assert loss(torch.tensor([0.0, torch.nan]), torch.tensor([0, 1])).isnan()
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_a_missing_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "ap_perf", None)
     with pytest.raises(ImportError, match=r"evalign\[adversarial\]"):
         AdversarialLoss()

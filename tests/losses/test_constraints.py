@@ -32,15 +32,15 @@ def batch(task="pair", rows=60, seed=0):
 
 
 def constrained(constraints=("precision >= 0.9",), **options):
-    """A loss that is double all through, so that numbers compare to many digits."""
-    return MetricLoss("recall", constraints=constraints, multiplier_lr=0.5, **options).double()
+    """A loss in double precision throughout, to compare many digits."""
+    return MetricLoss("recall", constraints=constraints, multiplier_learning_rate=0.5, **options).double()
 
 
 def test_multipliers_by_hand():
     """Rows predicted 1, 1, 0, 1, 0 of true 1, 0, 1, 0, 0: precision 1/3, specificity 1/3."""
     logits = torch.tensor([2.0, 0.1, -1.0, 3.0, -0.2], requires_grad=True)
     targets = torch.tensor([1, 0, 1, 0, 0])
-    loss = MetricLoss("recall", constraints=BOUNDS, multiplier_lr=0.3)
+    loss = MetricLoss("recall", constraints=BOUNDS, multiplier_learning_rate=0.3)
     assert loss.multipliers.tolist() == [0, 0]
     loss(logits, targets)
     torch.testing.assert_close(loss.multipliers, torch.tensor([0.3 * (0.9 - 1 / 3), 0.0]))
@@ -107,9 +107,9 @@ def test_value_and_gradient_are_those_of_the_plain_formula(task, memory):
     assert (loss.multipliers > 0).any()
 
 
-def test_the_cost_of_a_metric_that_is_lowered():
+def test_a_metric_to_be_minimised():
     cost = metrics.cost([[0, 1], [5, 0]])
-    loss = MetricLoss(cost, constraints=[cost <= 0.1], multiplier_lr=0.5).double()
+    loss = MetricLoss(cost, constraints=[cost <= 0.1], multiplier_learning_rate=0.5).double()
     logits, targets = batch()
     loss(logits, targets)
     guess = logits.argmax(-1)
@@ -132,7 +132,7 @@ def test_hard_counts_have_the_same_memory():
         assert loss.multipliers.item() == pytest.approx(multiplier)
 
 
-def test_multipliers_rest_without_gradients_and_in_eval_mode():
+def test_multipliers_do_not_change_without_gradients_or_in_eval_mode():
     loss = constrained(memory=0.5)
     logits, targets = batch()
     loss(logits, targets)
@@ -144,7 +144,7 @@ def test_multipliers_rest_without_gradients_and_in_eval_mode():
     torch.testing.assert_close(loss.running_hard, hard)
 
 
-def test_in_eval_mode_a_miss_counts_once_whatever_the_multipliers():
+def test_in_eval_mode_a_violation_counts_once_for_any_multipliers():
     logits, targets = batch()
     loss, plain = constrained(BOUNDS).eval(), MetricLoss("recall")
     matrix = plain.measure(logits, targets).confusion
@@ -195,7 +195,7 @@ def test_state_dict_round_trip_and_resume(memory):
     assert (whole.running_hard is None) == (memory == 0)
 
 
-def test_without_constraints_the_state_is_as_it_was():
+def test_without_constraints_the_state_has_no_multipliers():
     loss = MetricLoss("f1", memory=0.5)
     loss(*batch())
     assert set(loss.state_dict()) == {"running_confusion", "_extra_state"}
@@ -304,9 +304,9 @@ def test_the_optimum_is_reached(seed):
         ({"constraints": "precision > 0.9"}, "`constraint` to be a metric"),
         ({"constraints": ["auroc >= 0.9"]}, "`constraint` on a metric that gives one number"),
         ({"constraints": 0.9}, "`constraints` to be a list"),
-        ({"multiplier_lr": 0}, "`multiplier_lr` to be a positive number, but got 0"),
-        ({"multiplier_lr": float("nan")}, "`multiplier_lr`"),
-        ({"multiplier_lr": "fast"}, "`multiplier_lr`"),
+        ({"multiplier_learning_rate": 0}, "`multiplier_learning_rate` to be a positive number, but got 0"),
+        ({"multiplier_learning_rate": float("nan")}, "`multiplier_learning_rate`"),
+        ({"multiplier_learning_rate": "fast"}, "`multiplier_learning_rate`"),
     ],
 )
 def test_bad_settings_are_refused(options, message):
@@ -314,8 +314,8 @@ def test_bad_settings_are_refused(options, message):
         MetricLoss("recall", **options)
 
 
-def test_the_constraints_are_shown():
-    assert "constraints=('precision() >= 0.9'), multiplier_lr=0.5" in repr(constrained())
+def test_repr_contains_the_constraints():
+    assert "constraints=('precision() >= 0.9'), multiplier_learning_rate=0.5" in repr(constrained())
     assert "constraints" not in repr(MetricLoss("f1"))
 
 

@@ -215,7 +215,7 @@ def best_threshold_model(metric):
 RIVALS = ["f1", "recall", "balanced_accuracy", "fbeta(beta=3)", "fbeta(beta=0.3)"]
 
 
-def test_training_on_a_metric_wins_on_that_metric_and_nears_its_optimum():
+def test_training_on_a_metric_wins_on_that_metric_and_approaches_its_optimum():
     trained = {name: best_threshold_model(name) for name in RIVALS}
     for name in RIVALS:
         metric = metrics.as_metric(name)

@@ -37,7 +37,7 @@ def naive_step(p, tau, t):
 
 
 def naive_confusion(logits, targets, t):
-    """EAST section 4.2, a row and a class at a time."""
+    """EAST section 4.2, one row and one class at a time."""
     d = logits.shape[1]
     matrix = np.zeros((d, d))
     for z, y in zip(logits.detach().numpy(), targets.tolist(), strict=True):
@@ -66,7 +66,7 @@ def test_a_cost_is_minimised_as_it_is():
 
 
 @pytest.mark.parametrize("form", ["name", "call", "text", "function", "metric"])
-def test_a_metric_may_be_given_in_every_form(form):
+def test_every_form_of_a_metric_is_accepted(form):
     logits, targets = batch(2)
     given = {
         "name": "f1",
@@ -125,7 +125,7 @@ def test_auroc_reads_all_thresholds_at_once():
     assert value.item() == pytest.approx(1 - metrics.auroc()(loss.last_confusion).item())
 
 
-def test_the_last_confusion_has_one_matrix_a_label_and_a_threshold():
+def test_the_last_confusion_has_one_matrix_per_label_and_threshold():
     logits, targets = batch(2)
     labels = F.one_hot(targets, 2)
     one, many = MetricLoss("f1"), MetricLoss("f1", thresholds="btg")
@@ -144,7 +144,7 @@ def test_the_last_confusion_has_one_matrix_a_label_and_a_threshold():
 
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
-def test_multilabel_is_a_matrix_a_label(average):
+def test_multilabel_uses_one_matrix_per_label(average):
     logits, _ = batch(3)
     targets = torch.randint(0, 2, (30, 3), generator=torch.Generator().manual_seed(1))
     c = np.zeros((3, 2, 2))
@@ -190,7 +190,7 @@ def test_soft_targets():
 
 
 @pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel"])
-def test_ignored_rows_are_as_if_they_were_not_there(task):
+def test_ignored_rows_have_no_effect(task):
     if task == "multilabel":
         logits = batch(2)[0]
         targets = torch.randint(0, 2, (30, 2), generator=torch.Generator().manual_seed(1))
@@ -283,7 +283,7 @@ def _rows(loss, logits, targets):
     return rows, rows.shares()[0]
 
 
-def test_memory_rests_without_gradients_and_in_eval_mode():
+def test_memory_does_not_change_without_gradients_or_in_eval_mode():
     loss = MetricLoss("f1", memory=0.9)
     logits, targets = batch(3)
     loss(logits, targets)
@@ -310,7 +310,7 @@ def test_memory_survives_a_batch_that_is_not_finite_or_empty():
     torch.testing.assert_close(value.detach(), 1 - metrics.f1()(kept))
 
 
-def test_state_dict_holds_memory_and_temperature():
+def test_state_dict_contains_memory_and_temperature():
     loss = MetricLoss("f1", memory=0.9)
     logits, targets = batch(3)
     loss(logits, targets)
@@ -445,7 +445,7 @@ def test_temperature_can_be_set_and_is_checked():
         ({"metric": "f1", "class_weight": [1, -1]}, "`class_weight` with one weight >= 0"),
         ({"metric": "f1", "step": HardStep()}, "`step` with a gradient"),
         ({"metric": metrics.f1(average=None)}, "`metric` with an average"),
-        ({"metric": "tp.sum()"}, "to hold only"),
+        ({"metric": "tp.sum()"}, "to contain only"),
         ({"metric": "tp[0]"}, "subscript"),
         ({"metric": "exp(tp)"}, "a call of `exp`"),
     ],
@@ -466,7 +466,7 @@ INDICES = torch.tensor([0, 1, 2, 0, 1, 2])
         ({}, LOGITS, INDICES + 1, None, r"`targets` in 0..2, but got 3. ignore_index is -100"),
         ({}, LOGITS, INDICES - 1, None, "`targets` in 0..2, but got -1"),
         ({}, LOGITS, INDICES.float(), None, "integer type, but got torch.float32"),
-        ({}, LOGITS, torch.rand(6, 3), None, "Say task='multiclass'"),
+        ({}, LOGITS, torch.rand(6, 3), None, "Use task='multiclass'"),
         ({"task": "multiclass"}, LOGITS, torch.rand(6, 3) + 1, None, "`targets` in 0..1"),
         ({"task": "multiclass"}, LOGITS[:, :1], INDICES, None, "d >= 2"),
         ({"task": "multiclass"}, LOGITS[:, 0], INDICES, None, "d >= 2"),
@@ -482,7 +482,7 @@ INDICES = torch.tensor([0, 1, 2, 0, 1, 2])
         ({}, LOGITS, INDICES, torch.full((6,), torch.nan), "`sample_weight` in 0.."),
         ({"class_weight": [1, 2]}, LOGITS, INDICES, None, "`class_weight` with one weight for each of 3"),
         ({"class_weight": [1, 2, 3]}, LOGITS[:, 0], INDICES % 2, None, "two weights"),
-        ({"thresholds": 0.3}, LOGITS, INDICES, None, "`thresholds` for binary or multilabel"),
+        ({"thresholds": 0.3}, LOGITS, INDICES, None, "`thresholds` only for binary or multilabel"),
         ({"metric": "fbeta(beta=[1, 2])"}, LOGITS, INDICES, None, "one value for each of 3 classes"),
         ({"metric": "f1(average='binary')"}, LOGITS, INDICES, None, "other than 'binary'"),
         ({"metric": "auroc"}, LOGITS, INDICES, None, "thresholds"),

@@ -165,7 +165,7 @@ def test_soft_fbeta_of_many_classes_is_the_mean_over_classes():
 
 
 @pytest.mark.parametrize("d", [2, 4])
-def test_dice_has_squares_below(d):
+def test_dice_has_squares_in_the_denominator(d):
     logits, targets = batch(d)
     p, y = logits.softmax(-1), F.one_hot(targets, d)
     score = 2 * (p * y).sum(0) / ((p**2).sum(0) + (y**2).sum(0))
@@ -221,7 +221,7 @@ ALL = [MAELoss(), FocalLoss(), SoftFBetaLoss(), DiceLoss(), SurrogateFBetaLoss(1
 
 
 @pytest.mark.parametrize("loss", ALL, ids=lambda loss: type(loss).__name__)
-def test_weights_repeat_rows_and_ignored_rows_vanish(loss):
+def test_weights_equal_repeated_rows_and_ignored_rows_have_no_effect(loss):
     logits, targets = batch(2)
     times = torch.randint(1, 4, (40,), generator=torch.Generator().manual_seed(2))
     repeated = loss(logits.repeat_interleave(times, 0), targets.repeat_interleave(times))
@@ -265,7 +265,7 @@ def test_bad_settings_are_refused(make, name):
         make()
 
 
-def test_class_balanced_weights_make_classes_count_the_same():
+def test_class_balanced_weights_give_classes_equal_weight():
     targets = torch.tensor([0, 0, 0, 0, 1, 1, 3])
     weights = class_balanced_weights(targets, 4)
     assert weights.tolist() == pytest.approx([7 / 4, 7 / 2, 0, 7])
@@ -273,7 +273,7 @@ def test_class_balanced_weights_make_classes_count_the_same():
     assert sums.tolist() == pytest.approx([7, 7, 0, 7])
 
 
-def test_losses_show_their_settings():
+def test_repr_of_losses():
     assert repr(FocalLoss(1.5)) == "FocalLoss(gamma=1.5)"
     assert repr(SurrogateFBetaLoss(2, 0.1)) == "SurrogateFBetaLoss(beta=2, positive_rate=0.1, q=0.0)"
     assert repr(WMWLoss()) == "WMWLoss(gamma=0.2, power=3.0)"

@@ -1,4 +1,4 @@
-"""What the tests of metrics share: every named metric of a confusion matrix, one after the other."""
+"""Fixtures of the metric tests: every named metric of a confusion matrix, one after the other."""
 
 import pytest
 import torch

@@ -185,7 +185,7 @@ def test_cost_equals_its_formula():
         )
 
 
-def test_one_beta_a_class_equals_sklearn_class_by_class():
+def test_one_beta_per_class_equals_sklearn_class_by_class():
     betas = [0.5, 1, 3, 0]
     matrices = [matrix for matrix in MATRICES if len(matrix) == 4]
     assert matrices

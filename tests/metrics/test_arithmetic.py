@@ -65,8 +65,8 @@ def test_higher_is_better_follows_the_sign(metric, higher):
 @pytest.mark.parametrize(
     ("left", "right"), [(f1(), cost), (cost, f1()), (f1(), 1 - mcc()), (-f1(), accuracy())]
 )
-def test_metrics_of_opposite_sense_are_not_joined(left, right, join):
-    with pytest.raises(ValueError, match="both better when higher or both when lower"):
+def test_metrics_of_opposite_direction_cannot_be_combined(left, right, join):
+    with pytest.raises(ValueError, match="with the same direction"):
         join(left, right)
 
 
@@ -76,18 +76,18 @@ def test_metrics_of_opposite_sense_are_not_joined(left, right, join):
     lambda other: other - f1(),
     lambda other: f1() / other, lambda other: other / f1(),
 ], ids=["+", "r+", "-", "r-", "/", "r/"])  # fmt: skip
-def test_only_metrics_and_finite_numbers_are_joined(join, other):
-    with pytest.raises(TypeError, match="Expected a metric or a finite number beside"):
+def test_only_metrics_and_finite_numbers_can_be_combined(join, other):
+    with pytest.raises(TypeError, match="Expected a metric or a finite number in"):
         join(other)
 
 
-def test_numbers_beyond_float_are_not_joined():
-    with pytest.raises(TypeError, match="Expected a metric or a finite number beside"):
+def test_numbers_too_large_for_float_cannot_be_combined():
+    with pytest.raises(TypeError, match="Expected a metric or a finite number in"):
         f1() + 10**400
 
 
 @pytest.mark.parametrize("join", [lambda m: m + 1, lambda m: 1 - m, lambda m: m * f1(), lambda m: -m])
-def test_one_value_a_class_is_not_joined(join):
+def test_one_value_per_class_cannot_be_combined(join):
     with pytest.raises(ValueError, match="Expected `average` that gives one number in arithmetic"):
         join(f1(average=None))
 
@@ -104,7 +104,7 @@ def test_division_by_a_metric_that_is_zero_is_zero():
     assert (accuracy() / f1()).gradient(wrong).isfinite().all()
 
 
-def test_averages_stay_those_of_the_parts():
+def test_each_part_keeps_its_own_average():
     matrix = [[3.0, 1, 0], [2, 4, 1], [0, 0, 5]]
     macro_recall, micro = (3 / 4 + 4 / 7 + 1) / 3, 12 / 16
     metric = recall(average="macro") - f1(average="micro")
@@ -121,7 +121,7 @@ def test_averages_stay_those_of_the_parts():
     (1 - f1() <= 0.5, 0.5 - (1 - F1), "Constraint('1 - f1() <= 0.5')"),
     (recall() >= 0.123456789, RECALL - 0.123456789, "Constraint('recall() >= 0.123456789')"),
 ])  # fmt: skip
-def test_slack_is_positive_where_the_constraint_is_met(constraint, slack, shown):
+def test_slack_is_positive_where_the_constraint_is_satisfied(constraint, slack, shown):
     assert float(constraint.slack(MATRIX)) == pytest.approx(slack)
     assert repr(constraint) == shown
 

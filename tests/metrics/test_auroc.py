@@ -167,6 +167,6 @@ def test_weights_must_fit_the_rows(weight):
 
 
 @pytest.mark.parametrize("join", [lambda: 1 - auroc(), lambda: auroc() + f1(), lambda: -auroc()])
-def test_a_curve_is_not_joined(join):
-    with pytest.raises(ValueError, match="Expected metrics of one matrix beside .* but got auroc"):
+def test_a_curve_metric_cannot_be_combined(join):
+    with pytest.raises(ValueError, match="Expected metrics of one matrix in .* but got auroc"):
         join()

@@ -59,7 +59,7 @@ def test_divide_keeps_nan(top, bottom):
 
 
 @pytest.mark.parametrize("value", [0.0, -1e-9])
-def test_root_of_nothing_is_zero_with_gradient_zero(value):
+def test_root_of_zero_is_zero_with_gradient_zero(value):
     point = torch.tensor(value, requires_grad=True)
     result = root(point)
     result.backward()

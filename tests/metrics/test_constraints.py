@@ -61,14 +61,14 @@ def test_slack_over_labels_is_that_of_the_multilabel_score(average):
     assert found.item() == pytest.approx(precision_score(y, guess, average=average) - 0.6)
 
 
-def test_absent_labels_may_leave_the_slack():
+def test_absent_labels_can_be_left_out_of_the_slack():
     matrix = torch.tensor([[[5.0, 1], [1, 3]], [[10.0, 0], [0, 0]]])
     bound = as_constraint("precision >= 0.5")
     assert bound.slack_over_labels(matrix).item() == pytest.approx(0.375 - 0.5)
     assert bound.slack_over_labels(matrix, keep_absent=False).item() == pytest.approx(0.25)
 
 
-def test_nothing_predicted_is_a_miss_and_no_nan():
+def test_no_positive_predictions_violate_the_constraint_without_nan():
     empty = torch.tensor([[10.0, 0.0], [5.0, 0.0]], requires_grad=True)
     slack = as_constraint("precision >= 0.9").slack(empty)
     assert slack.item() == pytest.approx(-0.9)
@@ -76,7 +76,7 @@ def test_nothing_predicted_is_a_miss_and_no_nan():
     assert empty.grad.isfinite().all()
 
 
-def test_one_or_many():
+def test_one_or_several_constraints():
     one = metrics.precision() >= 0.9
     assert as_constraint(one) is one
     assert as_constraints(one) == (one,)
@@ -97,7 +97,7 @@ def test_one_or_many():
         ("0.9 <= precision", "to be a metric, >= or <=, and a number"),
         ("0.8 <= precision <= 0.9", "to be a metric, >= or <=, and a number"),
         ("precision >= 0.8 <= 0.9", "to be a metric, >= or <=, and a number"),
-        ("precision > 0.8 >= 0.9", "`metric` to hold only"),
+        ("precision > 0.8 >= 0.9", "`metric` to contain only"),
         ("precision >= nan", "with a finite number"),
         ("precision >= 1e999", "with a finite number"),
         (">= 0.9", "`metric`"),
@@ -125,6 +125,6 @@ def test_other_bad_input_is_refused():
             call()
 
 
-def test_a_chain_of_bounds_does_not_lose_one_silently():
-    with pytest.raises(TypeError, match="one bound a constraint"):
+def test_a_chained_comparison_does_not_silently_drop_a_bound():
+    with pytest.raises(TypeError, match="one bound per constraint"):
         0.5 <= metrics.precision() <= 0.9  # noqa: B015

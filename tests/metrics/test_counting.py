@@ -40,14 +40,14 @@ def test_classes_are_sorted(truth, guess, counts):
     ([True, True], [True, True], [[0, 0], [0, 2]]),
     ([1.0], [1.0], [[0, 0], [0, 1]]),
 ])  # fmt: skip
-def test_zero_and_one_are_taken_for_granted(truth, guess, counts):
+def test_zero_and_one_are_assumed_for_binary_numbers(truth, guess, counts):
     assert label_confusion(truth, guess).tolist() == counts
 
 
 @pytest.mark.parametrize(
     "labels", [["a", "b", "c"], ["c", "a", "b"], ("c", "b", "a", "a"), np.array(["a", "b", "c"])]
 )
-def test_labels_name_classes_that_the_data_miss(labels):
+def test_labels_name_classes_that_are_absent_from_the_data(labels):
     counts = label_confusion(["a", "c"], ["c", "c"], labels=labels)
     assert counts.tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 1]]
 
@@ -107,7 +107,7 @@ def test_labels_must_name_two_classes():
 
 
 @pytest.mark.parametrize("wrong", [[[0, 1], [1, 2]], [[0.5, 1], [1, 0]]], ids=str)
-def test_multilabel_arrays_hold_zeros_and_ones(wrong):
+def test_multilabel_arrays_contain_zeros_and_ones(wrong):
     with pytest.raises(ValueError, match=r"not supported|Expected `y_"):
         label_confusion(wrong, wrong)
 

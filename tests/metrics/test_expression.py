@@ -79,7 +79,7 @@ def test_empty_matrix_gives_zero(text):
 @pytest.mark.parametrize(
     "text", ["recall", "min(recall)", "max(recall)", "mean(recall)", "sqrt(tp)", "max(tp, 1)"]
 )
-def test_nan_is_kept(text):
+def test_nan_is_preserved(text):
     assert metrics.metric(text, positive=0)([[np.nan, 1.0], [1.0, 2.0]]).isnan()
 
 
@@ -164,7 +164,7 @@ def test_nothing_is_executed(read, text, tmp_path):
     "tp\0",
     "tp +\\", "'", "1__0", "\ud800", "yield tp", "del tp",
 ])  # fmt: skip
-def test_what_is_no_formula_is_refused(read, text):
+def test_anything_but_a_formula_is_refused(read, text):
     with pytest.raises(ValueError, match="Expected `metric`"):
         read(text)
 

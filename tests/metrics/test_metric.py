@@ -98,7 +98,7 @@ def test_counts_of_any_type(given):
     (torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float32, torch.float32),
     (torch.float64, torch.float64), (torch.int64, torch.float64), (torch.bool, torch.float64),
 ])  # fmt: skip
-def test_values_have_float32_at_least(make, dtype, kept):
+def test_values_are_at_least_float32(make, dtype, kept):
     assert make(2)(torch.eye(2, dtype=dtype)).dtype == kept
 
 
@@ -175,11 +175,11 @@ def test_beta_must_be_finite_and_not_negative(beta):
 
 
 def test_beta_must_not_be_an_empty_list():
-    with pytest.raises(ValueError, match="or one a class"):
+    with pytest.raises(ValueError, match="or one per class"):
         metrics.fbeta([])
 
 
-def test_beta_needs_one_value_a_class():
+def test_beta_needs_one_value_per_class():
     with pytest.raises(ValueError, match="Expected `beta` with one value for each of 3 classes"):
         metrics.fbeta([1, 2])(torch.ones(3, 3))
 
@@ -197,7 +197,7 @@ def test_costs_must_be_square(table):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_costs_must_be_finite(value):
-    with pytest.raises(ValueError, match="Expected `matrix` to hold finite costs"):
+    with pytest.raises(ValueError, match="Expected `matrix` to contain finite costs"):
         metrics.cost([[0, value], [1, 0]])
 
 

@@ -1,4 +1,4 @@
-"""Multilabel problems: one 2 x 2 matrix a label."""
+"""Multilabel problems: one 2 x 2 matrix per label."""
 
 import pytest
 import torch
@@ -31,12 +31,12 @@ def test_value_by_hand(metric, keep_absent, value):
 
 
 @pytest.mark.parametrize("keep_absent", [True, False])
-def test_no_average_gives_one_value_a_label(keep_absent):
+def test_no_average_gives_one_value_per_label(keep_absent):
     values = metrics.f1(average=None).over_labels(LABELS, keep_absent=keep_absent)
     assert values.tolist() == pytest.approx([0.75, 0, 0])
 
 
-def test_absent_labels_count_unless_told():
+def test_absent_labels_count_by_default():
     torch.testing.assert_close(
         metrics.f1().over_labels(LABELS), metrics.f1().over_labels(LABELS, keep_absent=True)
     )

@@ -63,7 +63,7 @@ def test_grid_search_finds_the_highest():
     assert search.best_score_ == pytest.approx(0.75)
 
 
-def test_labels_keep_a_class_that_a_fold_misses():
+def test_labels_name_a_class_that_is_absent_from_a_fold():
     features, labels = np.zeros((4, 1)), np.array(["a", "b", "b", "b"])
     model = DummyClassifier(strategy="constant", constant="b").fit(features, labels)
     macro = (0 + 6 / 7) / 2  # of a and b; c neither occurs nor is predicted

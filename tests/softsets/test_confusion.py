@@ -27,7 +27,7 @@ def test_soft_confusion_equals_a_loop():
     torch.testing.assert_close(soft_confusion(g, torch.nn.functional.one_hot(y, 4), 4, w), naive)
 
 
-def test_soft_targets_share_a_row_out():
+def test_soft_targets_divide_a_row_among_classes():
     g, y = torch.tensor([[0.9, 0.1]]), torch.tensor([[0.25, 0.75]])
     torch.testing.assert_close(soft_confusion(g, y, 2), torch.tensor([[0.225, 0.025], [0.675, 0.075]]))
 
@@ -46,7 +46,7 @@ def test_binary_soft_confusion_equals_a_loop(step):
     torch.testing.assert_close(binary_soft_confusion(p, y, 0.5, step, w)[0], naive[1])
 
 
-def test_binary_soft_confusion_of_labels_is_one_matrix_a_label():
+def test_binary_soft_confusion_of_labels_is_one_matrix_per_label():
     p, y, w = torch.rand(25, 3).double(), torch.randint(0, 2, (25, 3)), torch.rand(25, 3).double()
     together = binary_soft_confusion(p, y, [0.3, 0.6], LinearStep(), w)
     assert together.shape == (2, 3, 2, 2)
@@ -108,7 +108,7 @@ def test_the_hoeffding_bound_holds(d, n):
     assert failures <= delta
 
 
-def test_batch_size_advice_is_the_smallest_that_meets_the_bound():
+def test_batch_size_advice_is_the_smallest_within_the_bound():
     advice = batch_size_advice(10, tolerance=0.05, confidence=0.9)
 
     def bound(n):
@@ -119,7 +119,7 @@ def test_batch_size_advice_is_the_smallest_that_meets_the_bound():
     assert advice.rows == advice.rows_for_tolerance
 
 
-def test_batch_size_advice_sees_the_rarest_class():
+def test_batch_size_advice_covers_the_rarest_class():
     advice = batch_size_advice(3, [0.899, 0.1, 0.001], tolerance=0.5, confidence=0.95)
     n = advice.rows_for_rarest
     assert advice.rows == n > advice.rows_for_tolerance
@@ -173,7 +173,7 @@ def test_wrong_weights_and_shapes_are_refused():
         metrics.hard_confusion(torch.tensor([0, 1, 5]), torch.tensor([0, 1, 1]), 2)
 
 
-def test_no_cube_is_made():
+def test_no_cubic_tensor_is_allocated():
     """Memory stays O(n d + d^2): an (n, d, d) tensor of these sizes would take 128 GB."""
     n, d = 8000, 2000
     matrix = soft_confusion(torch.full((n, d), 1 / d), torch.arange(n) % d, d)

@@ -72,7 +72,7 @@ def test_one_logit_is_two_logits_with_a_zero():
     assert torch.autograd.gradcheck(lambda z: binary_logit_confusion(z, targets, weight), one)
 
 
-def test_soft_targets_and_other_steps_take_the_plain_road():
+def test_soft_targets_and_other_steps_use_the_plain_formula():
     logits, targets, weight = batch(5)
     soft = torch.nn.functional.one_hot(targets, 5).double()
     torch.testing.assert_close(
@@ -111,7 +111,7 @@ def test_equal_logits_have_a_finite_gradient_that_is_not_zero(d):
 
 @pytest.mark.parametrize("d", [2, 5, 60])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_what_is_not_finite_makes_the_whole_matrix_nan(d, bad):
+def test_a_logit_that_is_not_finite_makes_the_whole_matrix_nan(d, bad):
     logits, targets, weight = batch(d)
     logits = logits.detach().clone()
     logits[3, 1] = bad

@@ -127,7 +127,7 @@ def test_bad_k_is_refused():
         SigmoidStep(k=0)
 
 
-def test_steps_show_themselves():
+def test_repr_of_steps():
     assert repr(LinearStep()) == "LinearStep(delta=0.2)"
     assert repr(LinearStep(temperature=0.1)) == "LinearStep(temperature=0.1)"
     assert [repr(HardStep()), repr(SigmoidStep(5))] == ["HardStep()", "SigmoidStep(k=5)"]

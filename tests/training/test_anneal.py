@@ -1,4 +1,4 @@
-"""Annealing: when it cools, when it is done, and that its state is whole."""
+"""Annealing: when it cools, when it is done, and that its state is complete."""
 
 import json
 import math
@@ -19,7 +19,7 @@ def run(values, **settings):
     return anneal, temperatures
 
 
-def test_it_starts_warm():
+def test_it_starts_at_the_highest_temperature():
     loss = MetricLoss("f1", temperature=0.05)
     Anneal(loss, start=0.3)
     assert loss.temperature == 0.3
@@ -30,7 +30,7 @@ def test_it_cools_when_the_loss_stalls_at_this_temperature():
     assert temperatures == [0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05]
 
 
-def test_improvement_at_a_colder_temperature_counts_from_anew():
+def test_improvement_is_counted_anew_at_each_temperature():
     """After cooling the loss may be higher; only stalling there matters."""
     _, temperatures = run([0.5, 0.6, 0.9, 0.8, 0.7, 0.65, 0.66], decay=0.5, patience=1)
     assert temperatures == [0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05]
@@ -52,7 +52,7 @@ def test_the_coldest_temperature_is_the_floor_and_then_it_is_done():
     assert set(temperatures[stopped:]) == {0.03}
 
 
-def test_improved_marks_the_best_of_all():
+def test_improved_marks_the_best_so_far():
     anneal = Anneal(MetricLoss("f1"))
     marks = []
     for value in (0.5, 0.6, 0.4, math.nan, 0.4, 0.3):
@@ -61,7 +61,7 @@ def test_improved_marks_the_best_of_all():
     assert marks == [True, False, True, False, False, True]
 
 
-def test_a_tiny_gain_is_kept_but_does_not_hold_up_cooling():
+def test_a_tiny_gain_counts_as_best_but_does_not_delay_cooling():
     anneal, temperatures = run([0.5, 0.499999, 0.499998], patience=2, decay=0.5)
     assert temperatures == [0.2, 0.2, 0.1]
     assert anneal.improved
@@ -70,7 +70,7 @@ def test_a_tiny_gain_is_kept_but_does_not_hold_up_cooling():
     assert patient == [0.2, 0.2, 0.2]
 
 
-def test_nan_is_no_improvement():
+def test_nan_does_not_count_as_an_improvement():
     anneal, temperatures = run([math.nan] * 3, patience=3)
     assert temperatures[-1] == pytest.approx(0.18)
     assert anneal.best == math.inf
@@ -153,5 +153,5 @@ def test_a_loss_with_a_fixed_step_cannot_be_annealed():
         Anneal(MetricLoss("f1", step=SigmoidStep()))
 
 
-def test_it_shows_itself():
+def test_repr():
     assert repr(Anneal(MetricLoss("f1"))) == "Anneal(temperature=0.2, best=inf, done=False)"

@@ -1,4 +1,4 @@
-"""ExactStep: the gradient of one big batch, a micro-batch at a time."""
+"""ExactStep: the gradient of one big batch, one micro-batch at a time."""
 
 import pytest
 import torch
@@ -81,7 +81,7 @@ def test_gradients_are_added_to_those_already_there():
 
 
 @pytest.mark.parametrize("kind", ["list", "loader", "shuffled"])
-def test_micro_batches_may_come_from_outside(kind):
+def test_micro_batches_of_the_user(kind):
     x, targets = batch("multiclass")
     model, loss = network("multiclass"), MetricLoss("f1")
     rows = torch.utils.data.TensorDataset(x, targets)
@@ -104,7 +104,7 @@ def test_weights_inside_micro_batches():
     assert_same((value, gradients(model)), one_batch(model, loss, x, targets, weight))
 
 
-def test_dropout_drops_the_same_in_both_passes():
+def test_dropout_drops_the_same_units_in_both_passes():
     """Finite differences of the loss under the same random numbers are the gradient."""
     data, model, loss = batch("pair", rows=60), network("pair", dropout=0.5), MetricLoss("f1")
     step = ExactStep(model, loss, micro_batch=20)
@@ -131,7 +131,7 @@ def test_dropout_drops_the_same_in_both_passes():
     assert torch.rand(1) == after, "the random state ends as after one pass"
 
 
-def test_buffers_move_once():
+def test_buffers_are_updated_once():
     data = batch("pair", rows=64)
     torch.manual_seed(0)
     twice, once = (nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 2)).double() for _ in range(2))
@@ -142,7 +142,7 @@ def test_buffers_move_once():
     assert twice[0].num_batches_tracked == 4
 
 
-def test_nothing_counted_gives_zero_gradients():
+def test_no_weight_gives_zero_gradients():
     x, targets = batch("pair")
     model = network("pair")
     value, gradient = exactly(model, MetricLoss("f1", anchor=0.1), x, torch.full_like(targets, -100))
@@ -174,7 +174,7 @@ def test_bad_input_is_refused():
         (lambda: step.backward(x), "`targets`"),
         (lambda: step.backward(x, targets[:-1]), "`targets`"),
         (lambda: step.backward(x[:0], targets[:0]), "at least one"),
-        (lambda: step.backward(zip([x], [targets], strict=True)), "gone through twice"),
+        (lambda: step.backward(zip([x], [targets], strict=True)), "read twice"),
         (lambda: step.backward([(x, targets)], targets), "inside the micro-batches"),
         (lambda: step.backward([x]), r"\(inputs, targets\)"),
         (lambda: step.backward([]), "at least one micro-batch"),

@@ -1,4 +1,4 @@
-"""The training loop: which weights a phase keeps."""
+"""Which weights a training phase keeps."""
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from evalign import metrics
 from evalign.training import Fit, Phase, TrainingData
 
 
-class Judged(Fit):
-    """Epoch k sets the weight to k; the classes it predicts are written in advance."""
+class ScriptedFit(Fit):
+    """Epoch k sets the weight to k; its predicted classes are scripted."""
 
     def __init__(self, script, **options):
         self.script, self.at = script, 0
@@ -22,7 +22,7 @@ class Judged(Fit):
         nn.init.constant_(self.model.weight, self.at)
         return 0.0
 
-    def _judge(self, phase):
+    def _evaluate(self, phase):
         wrong = self.script[self.at]
         self.predicted, self.num_classes = self.valid.y.clone(), 2
         self.predicted[list(wrong)] = 1 - self.predicted[list(wrong)]
@@ -30,16 +30,16 @@ class Judged(Fit):
 
 
 @pytest.mark.parametrize(
-    ("script", "kept"),
+    ("script", "best"),
     [
-        ([range(20), range(19), range(20)], 0),  # one row better: 1 standard error, no more
+        ([range(20), range(19), range(20)], 0),  # one row better: exactly 1 standard error
         ([range(20), range(18), range(20)], 1),  # two of two changed rows: 1.4 standard errors
         ([range(20), range(18), range(10)], 2),  # the better of the two
-        ([range(20), range(14, 30), range(20)], 0),  # 14 put right, 10 spoilt: 0.8 standard errors
+        ([range(20), range(14, 30), range(20)], 0),  # 14 corrected, 10 spoilt: 0.8 standard errors
     ],
 )
-def test_a_metric_phase_keeps_its_start_unless_others_are_better_by_more_than_chance(script, kept):
-    fit = Judged(script)
+def test_a_metric_phase_keeps_its_start_unless_others_are_better_by_more_than_chance(script, best):
+    fit = ScriptedFit(script)
     nn.init.constant_(fit.model.weight, 0)
     fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=2, patience=9, by_metric=True)])
-    assert fit.model.weight.flatten().tolist() == [kept, kept]
+    assert fit.model.weight.flatten().tolist() == [best, best]

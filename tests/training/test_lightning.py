@@ -43,7 +43,7 @@ class Model(lightning.LightningModule):
 
 
 def loader(seed):
-    """Noisy labels, so that training goes too far."""
+    """Noisy labels, so that training overfits."""
     generator = torch.Generator().manual_seed(seed)
     x, noise = torch.randn(80, 6, generator=generator), torch.randn(80, generator=generator)
     return DataLoader(TensorDataset(x, (x[:, 0] + noise > 0.5).long()), batch_size=80)
@@ -101,7 +101,7 @@ def test_a_loss_outside_the_module_is_cooled_and_restored_too():
     assert validation_loss(model) == pytest.approx(callback.anneal.best)
 
 
-def test_without_restoring_the_last_weights_stay():
+def test_without_restore_best_the_last_weights_remain():
     model = Model()
     callback = AnnealCallback(model.loss, restore_best=False, **COOL)
     fit(model, callback)
@@ -110,7 +110,7 @@ def test_without_restoring_the_last_weights_stay():
     assert last > callback.anneal.best + 1e-3
 
 
-def test_what_the_module_logs_when_the_epoch_ends_is_of_this_epoch():
+def test_values_logged_at_the_end_of_the_epoch_belong_to_this_epoch():
     class LogsLater(Model):
         def __init__(self):
             super().__init__()
@@ -165,7 +165,7 @@ def test_checkpoints_load_without_executing_anything(tmp_path):
     assert other.anneal.temperature == callback.anneal.temperature
 
 
-def test_a_loss_that_is_nan_is_no_improvement():
+def test_a_nan_loss_does_not_count_as_an_improvement():
     class Broken(Model):
         def validation_step(self, batch, _):
             self.log("val_loss", self(batch) * torch.nan)
@@ -176,7 +176,7 @@ def test_a_loss_that_is_nan_is_no_improvement():
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
-def test_a_missing_value_is_named_with_what_there_is():
+def test_a_missing_monitor_is_reported_with_what_is_available():
     model = Model("validation_loss")
     with pytest.raises(ValueError, match=r"Expected `monitor` to be a logged .* 'val_loss'.*validation_loss"):
         fit(model, AnnealCallback(model.loss))
@@ -188,7 +188,7 @@ def test_training_without_validation_is_refused():
         fit(model, AnnealCallback(model.loss), valid=None)
 
 
-def test_without_lightning_the_extra_is_named(monkeypatch):
+def test_without_lightning_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
     monkeypatch.delitem(sys.modules, "evalign.training.lightning")
     with pytest.raises(ImportError, match=r"pip install 'evalign\[lightning\]'"):

@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def counts(targets, batch):
-    """How many rows of each class a batch holds."""
+    """The rows of each class in a batch."""
     found = Counter(targets[row] for row in batch)
     return {label: found[label] for label in set(targets)}
 
@@ -41,7 +41,7 @@ def row_counts(targets, batches):
 
 
 @given(**SETTINGS, drop_last=st.booleans())
-def test_batches_hold_the_shares(targets, batch_size, min_per_class, seed, drop_last):
+def test_batches_have_the_class_shares(targets, batch_size, min_per_class, seed, drop_last):
     sampler = StratifiedBatchSampler(targets, batch_size, min_per_class, seed, drop_last)
     batches, (full, left) = list(sampler), divmod(len(targets), batch_size)
     assert len(batches) == len(sampler) == (full if drop_last else math.ceil(len(targets) / batch_size))
@@ -54,7 +54,7 @@ def test_batches_hold_the_shares(targets, batch_size, min_per_class, seed, drop_
 
 
 @given(targets=LABELS, batch_size=st.integers(1, 30))
-def test_without_a_minimum_every_batch_is_full_and_every_row_comes_once(targets, batch_size):
+def test_without_a_minimum_every_batch_is_full_and_every_row_occurs_once(targets, batch_size):
     batches = list(StratifiedBatchSampler(targets, batch_size, min_per_class=0))
     full, left = divmod(len(targets), batch_size)
     assert [len(batch) for batch in batches] == [batch_size] * full + [left] * (left > 0)
@@ -100,7 +100,7 @@ def test_the_last_batch_has_the_minimum_too():
     assert {times for drawn in row_counts(targets, batches).values() for times in drawn} == {1}
 
 
-def test_repeats_come_on_top_of_the_batch():
+def test_repeats_are_added_to_the_batch():
     batches = list(StratifiedBatchSampler(SKEWED, batch_size=10))
     assert sorted(map(len, batches)) == [11] * 10  # 70 + 20 + (10 for 8) + (10 for 2) rows
     drawn = row_counts(SKEWED, batches)
@@ -108,7 +108,7 @@ def test_repeats_come_on_top_of_the_batch():
     assert drawn[3] == [5, 5]
 
 
-def test_more_classes_than_a_batch_holds_take_turns():
+def test_more_classes_than_rows_per_batch_take_turns():
     targets = [label for label in range(11) for _ in range(9)] + [11]  # 100 rows, 12 classes, the last of one
     batches = list(StratifiedBatchSampler(targets, batch_size=4))
     seen = Counter(label for batch in batches for label, count in counts(targets, batch).items() if count)
@@ -137,7 +137,7 @@ def test_same_seed_same_batches():
     assert list(one) == list(two)
 
 
-def test_epochs_differ_even_if_a_loop_breaks_off():
+def test_epochs_differ_even_if_a_loop_breaks_early():
     sampler = StratifiedBatchSampler(SKEWED, 16)
     firsts = [next(iter(sampler)) for _ in range(5)]
     assert len({tuple(first) for first in firsts}) == 5
@@ -165,7 +165,7 @@ def test_rows_and_batches_are_shuffled():
     assert len(places) > 10
 
 
-def test_rare_classes_meet_in_changing_company():
+def test_rare_classes_are_combined_differently_in_every_epoch():
     targets = [0] * 20 + [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5  # a batch of 4 has room for two rare ones
     sampler = StratifiedBatchSampler(targets, batch_size=4, min_per_class=0)
     batches = [{targets[row] for row in batch} for _ in range(20) for batch in sampler]
@@ -252,7 +252,7 @@ def test_no_process_gets_all_rows_of_a_rare_class():
         assert sum(counts(targets, batch)[1] for batch in part) == 5
 
 
-def test_processes_are_found_by_torch_distributed(monkeypatch):
+def test_processes_are_taken_from_torch_distributed(monkeypatch):
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.get_world_size", lambda: 3)
     monkeypatch.setattr("torch.distributed.get_rank", lambda: 2)
@@ -269,8 +269,8 @@ def test_processes_are_found_by_torch_distributed(monkeypatch):
         ({"targets": 3}, "`targets` with one dimension"),
         ({"targets": [0.0, float("nan")]}, "`targets` without missing labels, but got nan in row 1"),
         ({"targets": ["a", float("nan")]}, "`targets` without missing labels, but got nan in row 1"),
-        ({"targets": ["a", None]}, "`targets` to be labels that can be sorted"),
-        ({"targets": [[0], [1, 2]]}, "`targets` to be labels that can be sorted"),
+        ({"targets": ["a", None]}, "`targets` to be sortable labels"),
+        ({"targets": [[0], [1, 2]]}, "`targets` to be sortable labels"),
         ({"batch_size": 0}, "`batch_size` to be an integer >= 1, but got 0"),
         ({"batch_size": 2.0}, "`batch_size`"),
         ({"batch_size": True}, "`batch_size`"),
@@ -292,8 +292,8 @@ def test_wrong_arguments_are_refused(arguments, message, sampler):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "`num_replicas` and `rank` to be given where torch.distributed is not initialised"),
-        ({"num_replicas": 2}, "`num_replicas` and `rank` to be given"),
+        ({}, "`num_replicas` and `rank` to be set if torch.distributed is not initialised"),
+        ({"num_replicas": 2}, "`num_replicas` and `rank` to be set"),
         ({"num_replicas": 2, "rank": 2}, r"`rank` in 0\.\.1, but got 2"),
         ({"num_replicas": 2, "rank": -1}, "`rank` to be an integer >= 0"),
         ({"num_replicas": 0, "rank": 0}, "`num_replicas` to be an integer >= 1"),

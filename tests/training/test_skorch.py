@@ -31,7 +31,7 @@ class Network(nn.Sequential):
 
 
 def data(rows, seed, features=6):
-    """Noisy labels, so that training goes too far."""
+    """Noisy labels, so that training overfits."""
     random = np.random.default_rng(seed)
     x = random.normal(size=(rows, features)).astype(np.float32)
     return x, (x[:, 0] + random.normal(size=rows) > 0.5).astype(np.int64)
@@ -84,7 +84,7 @@ def test_the_history_is_what_annealing_by_hand_gives():
     assert anneal.done
 
 
-def test_without_restoring_the_last_weights_stay():
+def test_without_restore_best_the_last_weights_remain():
     net = make(AnnealCallback(restore_best=False, decay=0.5, patience=3, rounds=2)).fit(*TRAIN)
     net.criterion_.temperature = net.history[-1, "temperature"]
     assert validation_loss(net) == pytest.approx(net.history[-1, "valid_loss"])
@@ -105,7 +105,7 @@ def test_ctrl_c_keeps_the_best_epoch():
     assert validation_loss(net) == pytest.approx(min(losses))
 
 
-def test_each_fit_starts_warm_and_goes_the_same_way():
+def test_each_fit_starts_at_the_highest_temperature_and_is_repeatable():
     net = make(AnnealCallback(decay=0.5, patience=2, rounds=1))
     runs = []
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_clone_and_set_params():
     assert anneals[1].loss is twin.criterion_
 
 
-def test_copies_and_pickles_predict_the_same_and_train_on():
+def test_copies_and_pickles_predict_the_same_and_can_be_trained_further():
     net = make(AnnealCallback(patience=2), max_epochs=3).fit(*TRAIN)
     for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         np.testing.assert_array_equal(twin.predict(VALID[0]), net.predict(VALID[0]))
@@ -136,8 +136,8 @@ def test_copies_and_pickles_predict_the_same_and_train_on():
         assert len(twin.history) == 6
 
 
-def test_a_criterion_made_anew_as_training_begins_is_the_one_that_cools():
-    """skorch makes module and criterion anew when `InputShapeSetter` finds another number of features."""
+def test_a_criterion_replaced_when_training_begins_is_cooled():
+    """skorch creates module and criterion again when `InputShapeSetter` finds another number of features."""
     train, valid = data(80, 0, features=9), data(80, 1, features=9)
     callbacks = [AnnealCallback(decay=0.5, patience=1, rounds=2, restore_best=False), InputShapeSetter()]
     net = make(None, callbacks=callbacks, train_split=predefined_split(Dataset(*valid))).fit(*train)
@@ -146,14 +146,14 @@ def test_a_criterion_made_anew_as_training_begins_is_the_one_that_cools():
 
 
 def test_probabilities_of_a_classifier_need_a_nonlinearity():
-    """As the docstring says: skorch knows what to do for cross-entropy only."""
+    """As documented: skorch only handles cross-entropy by itself."""
     net = make(AnnealCallback(), max_epochs=2, predict_nonlinearity=nn.Softmax(dim=-1)).fit(*TRAIN)
     probabilities = net.predict_proba(VALID[0])
     np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-6)
     np.testing.assert_array_equal(net.predict(VALID[0]), probabilities.argmax(1))
 
 
-def test_one_logit_a_row():
+def test_one_logit_per_row():
     def two_columns(logits):
         return torch.stack([-logits, logits], 1).sigmoid()
 
@@ -170,13 +170,13 @@ class BrokenWhenEvaluated(Network):
         return logits if self.training else logits * torch.nan
 
 
-def test_a_loss_that_is_nan_is_no_improvement():
+def test_a_nan_loss_does_not_count_as_an_improvement():
     net = make(AnnealCallback(patience=2, rounds=3)).set_params(module=BrokenWhenEvaluated).fit(*TRAIN)
     assert len(net.history) == 6
     assert all(parameter.isfinite().all() for parameter in net.module_.parameters())
 
 
-def test_a_missing_value_is_named_with_what_there_is():
+def test_a_missing_monitor_is_reported_with_what_is_available():
     net = make(AnnealCallback(), train_split=None)
     with pytest.raises(ValueError, match=r"Expected `monitor` to be a number .* 'valid_loss'.*train_loss"):
         net.fit(*TRAIN)
@@ -187,7 +187,7 @@ def test_a_wrong_setting_is_refused():
         make(AnnealCallback(patience=0)).fit(*TRAIN)
 
 
-def test_without_skorch_the_extra_is_named(monkeypatch):
+def test_without_skorch_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "skorch.callbacks", None)
     monkeypatch.delitem(sys.modules, "evalign.training.skorch")
     with pytest.raises(ImportError, match=r"pip install 'evalign\[skorch\]'"):

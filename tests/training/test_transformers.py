@@ -27,7 +27,7 @@ def offline(monkeypatch):
 
 
 def sentences(rows, seed):
-    """Token ids that are higher for class 1; some labels are wrong, so that training goes too far."""
+    """Token ids that are higher for class 1; some labels are wrong, so that training overfits."""
     generator = torch.Generator().manual_seed(seed)
     classes = (torch.rand(rows, generator=generator) < 0.3).long()
     tokens = torch.randint(1, 20, (rows, 8), generator=generator) + 10 * classes[:, None]
@@ -100,7 +100,7 @@ def test_it_cools_stops_and_restores_the_best_weights(tmp_path):
     assert len(callback.anneal.history) == len(losses), "evaluating by hand is no epoch"
 
 
-def test_without_restoring_the_last_weights_stay(tmp_path):
+def test_without_restore_best_the_last_weights_remain(tmp_path):
     loss = MetricLoss("f1")
     callback = AnnealCallback(loss, restore_best=False, **COOL)
     trainer = make(tmp_path, loss, [callback])
@@ -140,7 +140,7 @@ def test_accumulated_batches_give_the_gradient_of_their_mean(tmp_path, sizes):
         torch.testing.assert_close(after, before - before.grad, rtol=1e-4, atol=1e-6, msg=name)
 
 
-def test_a_model_that_gives_a_tuple(tmp_path):
+def test_a_model_that_returns_a_tuple(tmp_path):
     loss = MetricLoss("f1")
     callback = AnnealCallback(loss)
     trainer = make(tmp_path, loss, [callback], model=bert(return_dict=False), num_train_epochs=3)
@@ -173,7 +173,7 @@ def test_a_label_for_each_token():
     torch.testing.assert_close(share, wanted / 2)
 
 
-def test_a_batch_in_which_nothing_counts():
+def test_a_batch_with_only_ignored_labels():
     logits = torch.randn(4, 3, requires_grad=True)
     value = metric_loss(MetricLoss("f1"))(logits, torch.full((4,), -100), num_items_in_batch=torch.tensor(0))
     value.backward()
@@ -181,7 +181,7 @@ def test_a_batch_in_which_nothing_counts():
     assert (logits.grad == 0).all()
 
 
-def test_resuming_from_a_checkpoint_goes_on_at_the_right_temperature(tmp_path):
+def test_resuming_from_a_checkpoint_restores_the_temperature(tmp_path):
     whole_run, resumed = (AnnealCallback(MetricLoss("f1"), decay=0.5, patience=1) for _ in range(2))
     make(tmp_path, whole_run.anneal.loss, [whole_run], num_train_epochs=12).train()
     trainer = make(
@@ -199,7 +199,7 @@ def test_resuming_from_a_checkpoint_goes_on_at_the_right_temperature(tmp_path):
     assert losses == pytest.approx(reference[1])
 
 
-def test_each_training_starts_warm(tmp_path):
+def test_each_training_starts_at_the_highest_temperature(tmp_path):
     loss = MetricLoss("f1")
     callback = AnnealCallback(loss, decay=0.8, patience=1, rounds=20)
     trainer = make(tmp_path, loss, [callback], num_train_epochs=20)
@@ -226,7 +226,7 @@ class Broken(nn.Linear):
         return {"logits": logits if self.training else logits * torch.nan}
 
 
-def test_a_loss_that_is_nan_is_no_improvement(tmp_path):
+def test_a_nan_loss_does_not_count_as_an_improvement(tmp_path):
     loss = MetricLoss("f1")
     trainer = make(tmp_path, loss, [AnnealCallback(loss, patience=2, rounds=3)], model=Broken(8, 2))
     trainer.train()
@@ -235,7 +235,7 @@ def test_a_loss_that_is_nan_is_no_improvement(tmp_path):
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_a_missing_value_is_named_with_what_there_is(tmp_path, epochs):
+def test_a_missing_monitor_is_reported_with_what_is_available(tmp_path, epochs):
     loss = MetricLoss("f1")
     trainer = make(tmp_path, loss, [AnnealCallback(loss, monitor="eval_f1")], num_train_epochs=epochs)
     with pytest.raises(ValueError, match=r"Expected `monitor` to be a metric .* 'eval_f1'.*eval_loss"):
@@ -250,7 +250,7 @@ def test_training_without_evaluation_is_refused(tmp_path):
         trainer.train()
 
 
-def test_without_transformers_the_extra_is_named(monkeypatch):
+def test_without_transformers_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.delitem(sys.modules, "evalign.training.transformers")
     with pytest.raises(ImportError, match=r"pip install 'evalign\[transformers\]'"):

@@ -1,4 +1,4 @@
-"""Run by test_processes.py in each of two processes: train on a part of every batch, save what comes out.
+"""Run by test_processes.py in each of two processes: train on a part of every batch, save the results.
 
     python two_processes.py RANK WORLD_SIZE RENDEZVOUS_FILE RESULT_FILE
 

@@ -1,4 +1,4 @@
-"""The gradient of a metric with respect to the score of each row, as boosting libraries ask for it."""
+"""The gradient of a metric with respect to the score of each row, for boosting libraries."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from evalign._typing import ConstraintsLike, Floats, MetricLike
 from evalign.losses import MetricLoss
 from evalign.metrics import hard_confusion
 
-#: Curvature is p (1 - p), but not less: scores far from 0 must not take giant steps.
-FLATTEST = 1e-3
+#: The least curvature p (1 - p), so that scores far from 0 do not take huge steps.
+MIN_CURVATURE = 1e-3
 
 
 class Objective:
-    """What `objective` returns: scores and a dataset in, gradient and Hessian out."""
+    """A boosting objective, made by `objective`: scores and a dataset in, gradient and Hessian out."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Objective:
         measure = self.loss.measure(logits.reshape(-1) if binary else logits, targets, shares)
         cost = self._cost_matrix(measure.confusion, measure.task)
         (gradient,) = torch.autograd.grad((cost * measure.confusion).sum(), logits)
-        self.loss.move_multipliers(measure)
-        # What a row can gain or lose by its prediction, on average 1.
+        self.loss.update_multipliers(measure)
+        # What is at stake in each row's prediction, scaled to mean 1.
         cost = cost.reshape(cost.shape[-2:])
         stakes = shares * (cost.amax(1) - cost.amin(1))[targets]
         mean = float(stakes.mean())
         scale = 1 / mean if mean > 0 else 0.0
         p = torch.sigmoid(logits.detach()) if binary else torch.softmax(logits.detach(), -1)
-        curve = (p * (1 - p)).clamp_min(FLATTEST) * (1.0 if binary else p.shape[1] / (p.shape[1] - 1))
+        curve = (p * (1 - p)).clamp_min(MIN_CURVATURE) * (1.0 if binary else p.shape[1] / (p.shape[1] - 1))
         hessian = curve * (stakes * scale).clamp_min(1e-9).reshape(-1, *[1] * (curve.ndim - 1))
         return (gradient * (scale * len(targets))).numpy(), hessian.numpy()
 
@@ -72,17 +72,17 @@ def objective(
     temperature: float = 0.2,
     constraints: ConstraintsLike = (),
 ) -> Objective:
-    """A custom objective for `lightgbm.train` and `xgboost.train` that boosts on a metric.
+    """Make a custom objective for `lightgbm.train` and `xgboost.train` that boosts on a metric.
 
     The gradient of row i is -W[y_i] . d memberships_i / d scores_i with W = dM/dC at the soft confusion
     matrix of all rows, and its Hessian w_i p (1 - p), where w_i is the spread of W[y_i]; both are
-    scaled so that w has mean 1, as in a weighted log-loss. Give it good start scores (`init_score`,
-    `base_margin`): from nothing, a metric such as F1 has little gradient.
+    scaled so that w has mean 1, as in a weighted log-loss. Provide good start scores (`init_score`,
+    `base_margin`): from constant scores, a metric such as F1 has little gradient.
 
     Args:
-        metric: Anything `evalign.metrics.as_metric` understands.
-        temperature: How soft the memberships are, in (0, 0.4].
-        constraints: Bounds that are kept by multipliers, as in `MetricLoss`.
+        metric: Anything `evalign.metrics.as_metric` accepts.
+        temperature: The softness of the memberships, in (0, 0.4].
+        constraints: Constraints to satisfy, with multipliers as in `MetricLoss`.
 
     >>> import numpy as np
     >>> gradient, hessian = objective("f1").gradients(np.array([0.5, -1.0, 0.2]), np.array([1, 0, 0]))
@@ -93,11 +93,11 @@ def objective(
 
 
 def evaluation(metric: MetricLike, threshold: float = 0.0) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """The hard metric as `feval` of `lightgbm.train` or `custom_metric` of `xgboost.train`.
+    """Make the hard metric as `feval` of `lightgbm.train` or `custom_metric` of `xgboost.train`.
 
-    Scores of two classes are cut at `threshold`: 0 for the raw scores that come with a custom objective,
-    0.5 for the probabilities that come with a built-in one. More classes: argmax. With XGBoost, tell
-    early stopping the direction: `EarlyStopping(..., maximize=True)`.
+    For two classes, scores are compared with `threshold`: 0 for the raw scores of a custom objective, 0.5
+    for the probabilities of a built-in one. For more classes, argmax decides. With XGBoost, set the
+    direction of early stopping: `EarlyStopping(..., maximize=True)`.
 
     >>> import numpy as np
     >>> class Rows:
@@ -105,7 +105,7 @@ def evaluation(metric: MetricLike, threshold: float = 0.0) -> Callable[[Any, Any
     >>> evaluation("recall")(np.array([0.5, 0.2, -1.0]), Rows())
     ('recall', 0.5)
     """
-    judge = metrics.as_metric(metric, scalar=True)
+    chosen = metrics.as_metric(metric, scalar=True)
     if not is_number(threshold):
         raise expected("threshold", "to be a finite number", show(threshold))
 
@@ -117,8 +117,8 @@ def evaluation(metric: MetricLike, threshold: float = 0.0) -> Callable[[Any, Any
         shares = None if weight is None or len(weight) == 0 else torch.from_numpy(np.array(weight)).double()
         targets = torch.from_numpy(np.asarray(data.get_label()).astype(np.int64))
         matrix = hard_confusion(predicted, targets, table.shape[1] if many else 2, shares)
-        found = judge.name, float(judge(matrix.double()))
-        # LightGBM wants to know the direction; only its datasets have start scores by this name.
-        return (*found, judge.higher_is_better) if hasattr(data, "get_init_score") else found
+        result = chosen.name, float(chosen(matrix))
+        # LightGBM also expects the direction; only its datasets have this method.
+        return (*result, chosen.higher_is_better) if hasattr(data, "get_init_score") else result
 
     return value

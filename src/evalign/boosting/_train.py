@@ -1,4 +1,4 @@
-"""Boosting by LightGBM: log-loss first, then the metric from where the fitted rule decides."""
+"""Boosting with LightGBM: log-loss first, then the metric, starting from the fitted rule."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from evalign.metrics import hard_confusion
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Features, class indices and weights (or None) of some rows."""
+    """Features, class indices and weights (or None) of rows."""
 
     X: Any
     y: Indices
     weight: Floats | None = None
 
     def take(self, index: NDArray[Any]) -> LabelledRows:
-        """Some of the rows."""
+        """The rows at an index."""
         return LabelledRows(self.X[index], self.y[index], None if self.weight is None else self.weight[index])
 
-    def weighed(self, by_class: Tensor | None) -> LabelledRows:
-        """The rows with their weights times those of their classes."""
+    def with_class_weights(self, by_class: Tensor | None) -> LabelledRows:
+        """The rows with their weights multiplied by those of their classes."""
         if by_class is None:
             return self
         own = by_class.double().numpy()[self.y]
@@ -41,7 +41,7 @@ class LabelledRows:
 
 @dataclass(frozen=True)
 class BoostingPlan:
-    """What is boosted and how."""
+    """The settings of a boosting run."""
 
     goal: Goal
     num_classes: int
@@ -49,7 +49,7 @@ class BoostingPlan:
     settings: dict[str, Any]
     rounds: int
     patience: int
-    #: Rounds on the metric; 0 stops after the log-loss.
+    #: Rounds on the metric; with 0, boosting stops after the log-loss.
     metric_rounds: int
     temperature: float
     report: Callable[[str, int, float], None] | None = None
@@ -57,7 +57,7 @@ class BoostingPlan:
 
 @dataclass(frozen=True)
 class Stages:
-    """Two boosters: one for the log-loss, and one, or none, that goes on from its rule."""
+    """One booster for the log-loss, and one or none that continues from its rule on the metric."""
 
     base: Any
     weights: Floats | None = None
@@ -73,9 +73,9 @@ class Stages:
         return np.asarray(self.base.predict(X, raw_score=True))
 
     def scores(self, X: Any, base: Floats | None = None) -> Floats:
-        """The scores, (n,) for two classes, else (n, d); sign or argmax decide as the metric wants.
+        """The scores, (n,) for two classes, else (n, d), whose sign or argmax decides.
 
-        `base` has those of the rounds on the log-loss, where they are known: many trees take long.
+        Pass the scores of the log-loss rounds as `base` if they are known, since many trees take long.
         """
         scores = self.base_scores(X) if base is None else base
         if self.weights is None:
@@ -85,15 +85,15 @@ class Stages:
 
 
 def import_lightgbm() -> Any:
-    """The library, or how to get it."""
+    """Import LightGBM, or explain how to install it."""
     try:
         return importlib.import_module("lightgbm")
     except ImportError:
-        raise ImportError("MetricBooster needs LightGBM: pip install 'evalign[boost]'.") from None
+        raise ImportError("MetricBooster requires LightGBM: pip install 'evalign[boost]'.") from None
 
 
 def scores_to_probabilities(scores: Floats) -> Floats:
-    """The probability of each class, (n, d), of raw scores.
+    """The probability of each class, (n, d), from raw scores.
 
     >>> scores_to_probabilities(np.array([0.0])).tolist()
     [[0.5, 0.5]]
@@ -105,7 +105,7 @@ def scores_to_probabilities(scores: Floats) -> Floats:
 
 
 def decide(scores: Floats) -> Indices:
-    """The class that scores decide for: by their sign, (n,), or the largest, (n, d).
+    """The class that scores decide for: by their sign, (n,), or their argmax, (n, d).
 
     >>> decide(np.array([-1.0, 0.5])).tolist(), decide(np.array([[0.1, 0.9]])).tolist()
     ([0, 1], [1])
@@ -114,7 +114,7 @@ def decide(scores: Floats) -> Indices:
 
 
 def fold_rule(scores: Floats, weights: Floats) -> Floats:
-    """Scores whose sign or argmax decides as the rule argmax_j sum_i p_i W_ij does.
+    """Shift scores so that their sign or argmax decides as the rule argmax_j sum_i p_i W_ij does.
 
     >>> fold_rule(np.array([-1.0, 1.0]), np.diag([0.2, 0.8])).round(3).tolist()   # threshold 0.2
     [0.386, 2.386]
@@ -127,10 +127,10 @@ def fold_rule(scores: Floats, weights: Floats) -> Floats:
 
 
 def train_stages(parts: list[tuple[LabelledRows, LabelledRows]], plan: BoostingPlan) -> list[Stages]:
-    """Train a bag for each pair of rows to train on and rows to stop by.
+    """Train one bag for each pair of training rows and held-out rows for early stopping.
 
-    First on the log-loss. Then the rule that is best on all rows the bags were stopped by becomes the
-    start of rounds on the metric, which are kept where they stand above it on the bag's own held rows.
+    First on the log-loss. Then the best rule on all held-out rows is the start of rounds on the metric,
+    which are only used if they improve on it on the bag's own held-out rows.
     """
     bases = [Stages(_boost_on_log_loss(rows, held, plan)) for rows, held in parts]
     if plan.metric_rounds == 0:
@@ -160,13 +160,13 @@ def _boost_on_log_loss(rows: LabelledRows, held: LabelledRows, plan: BoostingPla
     if plan.report is not None:
         calls.append(_progress(plan.report, "log-loss"))
     settings = {**plan.settings, **kind}
-    return _alone(lgb.train(settings, fit, plan.rounds, valid_sets=[valid], callbacks=calls))
+    return _detach(lgb.train(settings, fit, plan.rounds, valid_sets=[valid], callbacks=calls))
 
 
 def _boost_on_metric(
     start: Stages, rows: LabelledRows, held: LabelledRows, held_scores: Floats, plan: BoostingPlan
 ) -> Any:
-    """The booster of the rounds on the metric up to the best one, or None if none helps."""
+    """The booster of the rounds on the metric up to the best round, or None if none helps."""
     lgb = import_lightgbm()
     first = [start.scores(rows.X), held_scores]
     fit, valid = (
@@ -176,38 +176,38 @@ def _boost_on_metric(
     valid.reference = fit
     goal = Objective(plan.goal.metric, plan.temperature, plan.goal.constraints)
 
-    def judged(scores: Floats, data: Any) -> tuple[str, float, bool]:
+    def evaluate(scores: Floats, data: Any) -> tuple[str, float, bool]:
         return "metric", _rank(np.asarray(scores), held, plan), True
 
     settings = {**plan.settings, "objective": goal, "metric": "None", "num_class": 1}
     if plan.num_classes > 2:
         settings["num_class"] = plan.num_classes
     record: dict[str, Any] = {}
-    # A hard metric rises in few rounds or not at all: two thirds of the patience are enough for it.
+    # A hard metric improves within few rounds or not at all: two thirds of the patience suffice.
     patience = max(1, 2 * plan.patience // 3)
     calls: list[Any] = [lgb.early_stopping(patience, verbose=False), lgb.record_evaluation(record)]
     if plan.report is not None:
         calls.append(_progress(plan.report, "metric"))
     booster = lgb.train(
-        settings, fit, plan.metric_rounds, valid_sets=[valid], valid_names=["held"], feval=judged,
+        settings, fit, plan.metric_rounds, valid_sets=[valid], valid_names=["held"], feval=evaluate,
         callbacks=calls,
     )  # fmt: skip
     best = max(record["held"]["metric"])
-    return _alone(booster) if best > _rank(first[1], held, plan) else None
+    return _detach(booster) if best > _rank(first[1], held, plan) else None
 
 
-def _alone(booster: Any) -> Any:
-    """The trees up to the best round, without data and objective: small, and free to be copied."""
+def _detach(booster: Any) -> Any:
+    """The trees up to the best round, without data and objective: small and easy to copy."""
     return import_lightgbm().Booster(model_str=booster.model_to_string())
 
 
 def _rank(scores: Floats, held: LabelledRows, plan: BoostingPlan) -> float:
-    """The standing of scores on the held rows as one number for early stopping."""
+    """The standing of scores on the held-out rows as one number, for early stopping."""
     weight = None if held.weight is None else torch.from_numpy(held.weight)
     matrix = hard_confusion(
         torch.from_numpy(decide(scores)), torch.from_numpy(held.y), plan.num_classes, weight
     )
-    standing = replace(plan.goal, rows=float(len(held.y))).standing(matrix.double())
+    standing = replace(plan.goal, rows=float(len(held.y))).standing(matrix)
     return standing.value if standing.feasible else -1e6 + standing.slack
 
 

@@ -1,4 +1,4 @@
-"""Calibration: probabilities that mean what they say."""
+"""Calibration: temperature scaling and the expected calibration error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from evalign._errors import expected
 
 
 def fit_temperature(logits: Tensor, targets: Tensor, weight: Tensor | None = None) -> float:
-    """The number that logits (n, d) are divided by so that their cross-entropy is lowest.
+    """Fit the number by which to divide logits (n, d) for the lowest cross-entropy.
 
-    It changes no decision, only how sure the probabilities are.
+    It changes no decision, only the confidence of the probabilities.
 
     >>> _ = torch.manual_seed(0)
     >>> y = torch.randint(0, 2, (5000,))
@@ -30,7 +30,7 @@ def fit_temperature(logits: Tensor, targets: Tensor, weight: Tensor | None = Non
     if logits.ndim != 2 or targets.shape != logits.shape[:1] or len(targets) == 0:
         raise expected("logits", "of shape (n, d) with n targets", f"{tuple(logits.shape)}")
     if not logits.isfinite().all():
-        raise expected("logits", "without NaN or infinity", "some")
+        raise expected("logits", "without NaN or infinity", "at least one")
     if targets.min() < 0 or targets.max() >= logits.shape[1]:
         raise expected("targets", f"in 0 ... {logits.shape[1] - 1}", f"{targets.min()} ... {targets.max()}")
     scores, shares = logits.detach().double(), torch.ones(len(targets)).double()
@@ -51,9 +51,9 @@ def fit_temperature(logits: Tensor, targets: Tensor, weight: Tensor | None = Non
 def expected_calibration_error(
     probabilities: Tensor, targets: Tensor, weight: Tensor | None = None, bins: int = 15
 ) -> float:
-    """How far confidence and accuracy lie apart: the mean of |accuracy - confidence| over bins.
+    """The gap between confidence and accuracy: the mean of |accuracy - confidence| over bins.
 
-    Rows fall into `bins` equal bins of the largest probability.
+    Rows are sorted into `bins` equal bins of their largest probability.
 
     >>> expected_calibration_error(torch.tensor([[0.2, 0.8], [0.2, 0.8]]), torch.tensor([1, 0]))
     0.3000...

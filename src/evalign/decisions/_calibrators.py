@@ -23,7 +23,7 @@ Curve = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores become probabilities; made by `fit_calibration`."""
+    """A map from scores to probabilities, made by `fit_calibration`."""
 
     method: str
     classes: Any
@@ -43,7 +43,7 @@ class Calibration:
         {'temperature': 2.0}
         """
         curve = self.curve
-        if isinstance(curve, OneAgainstTheRest) and len(curve.curves) == 1:
+        if isinstance(curve, OneVsRest) and len(curve.curves) == 1:
             (curve,) = curve.curves
         if not isinstance(curve, Temperature | Sigmoid):
             raise expected(
@@ -60,25 +60,25 @@ class Calibration:
         """
         if "temperature" in numbers:
             return cls("temperature", classes, Temperature(**numbers))
-        return cls("platt", classes, OneAgainstTheRest([Sigmoid(**numbers)]))
+        return cls("platt", classes, OneVsRest([Sigmoid(**numbers)]))
 
 
 def fit_calibration(
     scores: Any, y: Any, method: Method = "temperature", sample_weight: Any = None
 ) -> Calibration:
-    """Fit how scores become probabilities, on rows the classifier was not trained on.
+    """Fit a map from scores to probabilities, on rows the classifier was not trained on.
 
     Args:
-        scores: Logits (n, d), or (n,) as `decision_function` gives them for two classes.
+        scores: Logits (n, d), or (n,) as `decision_function` returns them for two classes.
         y: The class of each row.
-        method: `"temperature"` divides the scores by one number: it changes no decision. `"platt"`
-            fits a logistic curve to each class, `"isotonic"` any rising curve (scikit-learn's), which
-            needs about a thousand rows; the classes of a row are then scaled to the sum 1.
+        method: `"temperature"` divides the scores by one number, which changes no decision. `"platt"` fits
+            a logistic curve per class, `"isotonic"` any increasing curve (scikit-learn's), which needs about
+            a thousand rows; the probabilities of a row are then scaled to sum to 1.
         sample_weight: Weights of the rows.
 
     >>> generator = np.random.default_rng(0)
     >>> y = generator.integers(0, 2, 2000)
-    >>> scores = 3 * (generator.normal(size=2000) + 2 * y - 1)   # the true log odds are 2/3 of them
+    >>> scores = 3 * (generator.normal(size=2000) + 2 * y - 1)   # the true log odds are 2/3 of the scores
     >>> fit_calibration(scores, y).predict_proba([1.5])[0].round(1).tolist()
     [0.3, 0.7]
 
@@ -88,7 +88,7 @@ def fit_calibration(
         accurate multiclass probability estimates.
     """
     if not isinstance(method, str) or method not in CURVES:
-        raise expected("method", "to be a known one", show(method), suggest(str(method), CURVES))
+        raise expected("method", "to be a known method", show(method), suggest(str(method), CURVES))
     table = _scores(scores)
     classes, indices = class_indices(as_targets(y), table.shape[1])
     if len(indices) != len(table):
@@ -121,8 +121,8 @@ class Sigmoid:
 
 
 @dataclass(frozen=True)
-class OneAgainstTheRest:
-    """One curve a class, scaled to the sum 1; two classes have one curve for their difference."""
+class OneVsRest:
+    """One curve per class, scaled to sum to 1; for two classes, one curve of their difference."""
 
     curves: list[Curve]
 
@@ -142,7 +142,7 @@ def _temperature(scores: Floats, y: Any, weight: Floats) -> Curve:
 
 def _sigmoid(margin: Floats, positive: Any, weight: Floats) -> Curve:
     mass = weight @ positive, weight @ ~positive
-    # Platt's targets: as if one more row of each kind had been seen.
+    # Platt's targets: as if one more row of each class had been seen.
     goal = np.where(positive, (mass[0] + 1) / (mass[0] + 2), 1 / (mass[1] + 2))
     scale = max(float(np.abs(margin).max()), 1e-12)
     x = margin / scale
@@ -162,21 +162,21 @@ def _isotonic(margin: Floats, positive: Any, weight: Floats) -> Curve:
     return curve.fit(margin, positive.astype(float), weight).predict  # type: ignore[no-any-return]
 
 
-def _one_against_the_rest(
+def _one_vs_rest(
     fit: Callable[[Floats, Any, Floats], Curve],
 ) -> Callable[[Floats, Any, Floats], Curve]:
     def curves(scores: Floats, y: Any, weight: Floats) -> Curve:
         if scores.shape[1] == 2:
-            return OneAgainstTheRest([fit(scores[:, 1] - scores[:, 0], y == 1, weight)])
-        return OneAgainstTheRest([fit(scores[:, j], y == j, weight) for j in range(scores.shape[1])])
+            return OneVsRest([fit(scores[:, 1] - scores[:, 0], y == 1, weight)])
+        return OneVsRest([fit(scores[:, j], y == j, weight) for j in range(scores.shape[1])])
 
     return curves
 
 
 CURVES: dict[str, Callable[[Floats, Any, Floats], Curve]] = {
     "temperature": _temperature,
-    "platt": _one_against_the_rest(_sigmoid),
-    "isotonic": _one_against_the_rest(_isotonic),
+    "platt": _one_vs_rest(_sigmoid),
+    "isotonic": _one_vs_rest(_isotonic),
 }
 
 

@@ -1,4 +1,4 @@
-"""`fit_rule`: the decision rule that is best for a metric on labelled probabilities."""
+"""`fit_rule`: the best decision rule for a metric on labelled probabilities."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def fit_rule(
     confidence: float | None = None,
     random_state: int = 0,
 ) -> DecisionRule:
-    """The decision rule with the best metric on these rows, among those that keep the constraints.
+    """Fit the decision rule with the best metric on these rows, among those that satisfy the constraints.
 
-    Fit it on rows the classifier was not trained on. Two classes: the exact best threshold, in
-    O(n log n). More classes: a search over weight matrices that never ends below argmax. Many labels a
-    row (`y` has the shape of the probabilities): one threshold a label. If no rule keeps the
-    constraints, the one that misses them least is given, and `rule.violations` says by how much.
+    Use rows the classifier was not trained on. Two classes: the exact best threshold, in O(n log n). More
+    classes: a search over weight matrices that is never worse than argmax on these rows. Multilabel (`y` has
+    the shape of the probabilities): one threshold per label. If no rule satisfies the constraints, the
+    result is the one that violates them least, and `rule.violations` contains by how much.
 
     Args:
-        probabilities: (n, d); for two classes also (n,), those of the second class.
-        y: The class of each row, or 0 and 1 of shape (n, L) for many labels a row.
-        metric: Anything `evalign.metrics.as_metric` understands.
-        constraints: Bounds such as `metrics.precision() >= 0.9`, or "precision >= 0.9".
+        probabilities: (n, d); for two classes also (n,), the probabilities of the second class.
+        y: The class of each row, or 0 and 1 of shape (n, L) for multilabel problems.
+        metric: Anything `evalign.metrics.as_metric` accepts.
+        constraints: Constraints such as `metrics.precision() >= 0.9`, or "precision >= 0.9".
         sample_weight: Weights of the rows.
-        classes: The class of each column, sorted, where `y` misses some.
-        confidence: In (0.5, 1): keep the constraints with a margin, so that new rows keep them too with
-            about that probability (for more than two classes, where more is fitted, somewhat less).
+        classes: The class of each column, sorted, if some are absent from `y`.
+        confidence: In (0.5, 1): satisfy the constraints with a margin, so that new rows satisfy them with
+            about this probability (somewhat less for more than two classes, where more is fitted).
         random_state: Seed of the search for more than two classes.
 
     >>> p, y = [0.1, 0.3, 0.35, 0.8], ["no", "yes", "no", "yes"]
@@ -68,7 +68,7 @@ def fit_rule(
     if confidence is not None and not (is_number(confidence) and 0.5 < confidence < 1):
         raise expected("confidence", "in (0.5, 1)", show(confidence))
     if not isinstance(random_state, numbers.Integral) or not 0 <= random_state < 2**32:
-        raise expected("random_state", "to be a whole number in [0, 2^32)", show(random_state))
+        raise expected("random_state", "to be an integer in [0, 2^32)", show(random_state))
     truth = as_targets(y)
     labels = truth.ndim == 2 and truth.shape[1] > 1
     p = as_probabilities(probabilities, labels=labels)
@@ -76,28 +76,28 @@ def fit_rule(
     share = weight / weight.max()
     rows = float(share.sum() ** 2 / np.square(share).sum())
     goal = Goal(metric, bounds, confidence, rows, labels)
-    _try(goal, p.shape[1])
+    _check_batched(goal, p.shape[1])
     if labels:
         if classes is not None:
-            raise expected("classes", "for one class a row only", "many labels a row")
+            raise expected("classes", "only for one label per row", "several labels per row")
         return _rule_for_labels(p, truth, weight, goal)
     known, indices = class_indices(truth, p.shape[1], classes)
     if len(indices) != len(p):
         raise expected("y", f"with the {len(p)} rows of `probabilities`", f"{len(indices)}")
     if len(known) == 2:
         return _rule_for_two(p, indices, weight, goal, known)
-    found = best_weights(RuleData(p, indices, weight), goal, int(random_state))
-    return _rule(goal, torch.from_numpy(found.matrix), known, found.weights)
+    best = best_weights(RuleData(p, indices, weight), goal, int(random_state))
+    return _make_rule(goal, torch.from_numpy(best.matrix), known, best.weights)
 
 
-def _try(goal: Goal, width: int) -> None:
-    """Refuse a metric that cannot judge many matrices at once, before any work is done."""
+def _check_batched(goal: Goal, width: int) -> None:
+    """Refuse a metric that cannot evaluate many matrices at once, before any work is done."""
     shape = (2, width, 2, 2) if goal.labels else (2, width, width)
     try:
-        goal.judge(torch.ones(shape, dtype=torch.float64))
+        goal.evaluate(torch.ones(shape, dtype=torch.float64))
     except RuntimeError as error:
-        told = str(error).splitlines()[0][:100]
-        raise expected("metric", "to be written with operations of tensors only", told) from error
+        reason = str(error).splitlines()[0][:100]
+        raise expected("metric", "to use tensor operations only", reason) from error
 
 
 def _rule_for_two(
@@ -105,7 +105,7 @@ def _rule_for_two(
 ) -> DecisionRule:
     threshold, matrix = best_threshold(p[:, 1], y == 1, weight, goal)
     weights = np.diag([threshold, 1 - threshold])
-    return _rule(goal, matrix, classes, weights, np.array([threshold]))
+    return _make_rule(goal, matrix, classes, weights, np.array([threshold]))
 
 
 def _rule_for_labels(p: Floats, y: NDArray[Any], weight: Floats, goal: Goal) -> DecisionRule:
@@ -113,19 +113,19 @@ def _rule_for_labels(p: Floats, y: NDArray[Any], weight: Floats, goal: Goal) -> 
         raise expected("y", f"of the shape {p.shape} of `probabilities`", f"shape {y.shape}")
     if not np.isin(y, (0, 1)).all():
         stray = y[~np.isin(y, (0, 1))]
-        raise expected("y", "with 0 and 1 only for many labels a row", show(stray[0]))
+        raise expected("y", "with only 0 and 1 for several labels per row", show(stray[0]))
     thresholds, matrices = best_thresholds(p, y == 1, weight, goal)
-    return _rule(goal, matrices, thresholds=thresholds)
+    return _make_rule(goal, matrices, thresholds=thresholds)
 
 
-def _rule(
+def _make_rule(
     goal: Goal,
     matrix: Tensor,
     classes: NDArray[Any] | None = None,
     weights: Floats | None = None,
     thresholds: Floats | None = None,
 ) -> DecisionRule:
-    """The rule with its value and by how much it misses each constraint, of those it misses."""
+    """Make a rule with its value and its violations."""
     value = goal.value(matrix)
     if not math.isfinite(value):
         raise expected("metric", "to be a finite number for some rule", f"{value} for the best")
@@ -133,5 +133,5 @@ def _rule(
     for name, slack in slacks.items():
         if not math.isfinite(slack):
             raise expected("constraints", "to be finite numbers for some rule", f"{slack} for {name}")
-    missed = {name: -slack for name, slack in slacks.items() if slack < -ROUNDING}
-    return DecisionRule(classes, weights, thresholds, goal.metric.name, value, missed)
+    violations = {name: -slack for name, slack in slacks.items() if slack < -ROUNDING}
+    return DecisionRule(classes, weights, thresholds, goal.metric.name, value, violations)

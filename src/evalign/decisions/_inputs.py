@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalign._errors import expected, show
-from evalign._typing import Floats
+from evalign._typing import Floats, Indices
 
-#: Rows of probabilities may miss the sum 1 by so much; half precision does.
+#: How far the sum of a row of probabilities may be from 1; half precision needs this much.
 TOLERANCE = 1e-3
 
-#: They may leave [0, 1] by so much; means of single precision do.
+#: How far probabilities may lie outside [0, 1]; means in single precision need this much.
 ROUNDING = 1e-6
 
 
 def as_numbers(argument: str, values: Any) -> NDArray[np.float64]:
-    """Check that values are finite numbers of shape (n,) or (n, classes), of any kind of array."""
+    """Check that values are finite numbers of shape (n,) or (n, classes), in any kind of array."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().double().numpy()
     try:
@@ -39,7 +39,7 @@ def as_numbers(argument: str, values: Any) -> NDArray[np.float64]:
 
 
 def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.float64]:
-    """Check probabilities and give (n, columns); one column is that of the second of two classes.
+    """Check probabilities and return (n, columns); a single column is that of the second of two classes.
 
     >>> as_probabilities([0.25, 1.0])
     array([[0.75, 0.25],
@@ -48,7 +48,7 @@ def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.flo
     p = as_numbers("probabilities", probabilities)
     low, high = p.min(), p.max()
     if low < -ROUNDING or high > 1 + ROUNDING:
-        hint = "`fit_calibration` makes them of scores."
+        hint = "`fit_calibration` turns scores into probabilities."
         raise expected("probabilities", "in [0, 1]", float(low if low < 0 else high), hint)
     if low < 0 or high > 1:
         p = p.clip(0.0, 1.0)
@@ -66,34 +66,34 @@ def as_probabilities(probabilities: Any, labels: bool = False) -> NDArray[np.flo
 
 def class_indices(
     y: NDArray[Any], width: int, classes: Sequence[Any] | None = None
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The classes of `width` columns, and the column of each row.
+) -> tuple[NDArray[Any], Indices]:
+    """The classes of `width` columns, and the column of each row's label.
 
     >>> class_indices(np.array(["b", "a", "b"]), 2)
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
     """
     y = y.reshape(-1)
-    found = np.unique(y)
+    labels = np.unique(y)
     if classes is not None:
         known = np.asarray(classes)
         if known.shape != (width,) or not np.array_equal(np.unique(known), known):
-            raise expected("classes", f"to be {width} sorted labels, one a column", show(classes))
-        # Compared as Python does: NumPy takes the number 1 for the text "1".
-        stray = [label for label in found.tolist() if label not in set(known.tolist())]
+            raise expected("classes", f"to be {width} sorted labels, one per column", show(classes))
+        # Compare as Python does: NumPy treats the number 1 and the string "1" as equal.
+        stray = [label for label in labels.tolist() if label not in set(known.tolist())]
         if stray:
             raise expected("y", "with labels of `classes` only", show(stray[0]))
-    elif len(found) == width:
-        known = found
-    elif y.dtype.kind in "biu" and np.isin(found, np.arange(width)).all():
+    elif len(labels) == width:
+        known = labels
+    elif y.dtype.kind in "biu" and np.isin(labels, np.arange(width)).all():
         known = np.arange(width).astype(bool if y.dtype.kind == "b" else np.int64)
     else:
-        hint = "Name them by `classes`."
-        raise expected("y", f"with one class a column, {width}", f"{len(found)} classes", hint)
+        hint = "Name them with `classes`."
+        raise expected("y", f"with one class per column, {width}", f"{len(labels)} classes", hint)
     return known, np.searchsorted(known, y).astype(np.int64)
 
 
 def as_targets(y: Any) -> NDArray[Any]:
-    """Labels of any kind as an array, none of them missing.
+    """Labels of any type as an array, with none missing.
 
     >>> as_targets(["a", "b", None])
     Traceback (most recent call last):
@@ -104,18 +104,18 @@ def as_targets(y: Any) -> NDArray[Any]:
     try:
         truth = np.asarray(y)
     except ValueError:
-        raise expected("y", "with rows of one length", "rows of several") from None
+        raise expected("y", "with rows of equal length", "rows of different lengths") from None
     if truth.ndim not in (1, 2) or len(truth) == 0:
-        raise expected("y", "with one label a row, or one column a label", f"shape {truth.shape}")
+        raise expected("y", "with one label per row, or one column per label", f"shape {truth.shape}")
     if truth.dtype.kind in "fcOmM":
-        # Only what is missing differs from itself; pandas' NA cannot say whether it does.
+        # Only missing values differ from themselves; comparing pandas' NA raises an error.
         flat = truth.reshape(len(truth), -1)
         missing = (flat == None) | np.frompyfunc(_differs, 1, 1)(flat).astype(bool)  # noqa: E711
         if missing.any():
             row = int(np.flatnonzero(missing.any(1))[0])
             raise expected("y", "without missing labels", f"{show(flat[row, 0])} in row {row}")
     if truth.dtype.kind == "O" and len({_kind(label) for label in truth.reshape(-1)}) > 1:
-        raise expected("y", "with labels of one kind", show(truth.reshape(-1)[:3].tolist()))
+        raise expected("y", "with labels of one type", show(truth.reshape(-1)[:3].tolist()))
     return truth
 
 
@@ -131,7 +131,7 @@ def _kind(label: Any) -> type:
 
 
 def row_weights(sample_weight: Any, rows: int) -> Floats:
-    """Weights of the rows, checked; ones by default."""
+    """Check the weights of the rows; ones by default."""
     if sample_weight is None:
         return np.ones(rows)
     if hasattr(sample_weight, "detach"):
@@ -145,5 +145,5 @@ def row_weights(sample_weight: Any, rows: int) -> Floats:
     if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
         raise expected("sample_weight", "with finite weights >= 0, not all 0", show(weight[:5].tolist()))
     if not 1e-100 < weight.max() < 1e100:
-        raise expected("sample_weight", "of a size whose square is a number", show(weight.max()))
+        raise expected("sample_weight", "small enough to be squared", show(weight.max()))
     return weight

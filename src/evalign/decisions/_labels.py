@@ -1,4 +1,4 @@
-"""Many labels a row: one threshold a label."""
+"""Multilabel problems: one threshold per label."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from evalign._typing import Floats
 from evalign.decisions._goal import BLOCK, Goal
 from evalign.metrics import Sweep, sweep_thresholds, thresholds_between
 
-#: So many common thresholds are tried at most.
-LEVELS = 4096
+#: The most common thresholds tried.
+MAX_LEVELS = 4096
 
 
 def best_thresholds(
     scores: Floats, y: NDArray[np.bool_], weight: Floats, goal: Goal
 ) -> tuple[Floats, Tensor]:
-    """One threshold for each column of scores (n, L), never worse on these rows than one for all.
+    """One threshold per column of scores (n, L), on these rows never worse than one for all.
 
-    Starts: 0.5 for all, the best common threshold, and the fixed point, where each label takes the
-    threshold that the cost matrix of all labels prefers; for quotients of counts, as micro F1, that is
-    the optimum. From each, label after label takes its best threshold given the others, until none
-    helps. For a mean over labels one round is the optimum.
+    Starts: 0.5 for all, the best common threshold, and the fixed point in which each label has the
+    threshold that the cost matrix of all labels favours; for quotients of counts such as micro F1 that is
+    the optimum. From each start, one label after the other takes its best threshold given the others,
+    until none helps. For a mean over labels, one round reaches the optimum.
 
     >>> from evalign import metrics
     >>> scores, y = np.array([[0.1, 0.9], [0.3, 0.7], [0.4, 0.6]]), np.array([[0, 1], [0, 1], [1, 0]]) == 1
@@ -34,21 +34,23 @@ def best_thresholds(
     """
     sweeps = [sweep_thresholds(scores[:, j], y[:, j], weight) for j in range(scores.shape[1])]
     half, common = [0.5] * len(sweeps), _common(scores, sweeps, goal)
-    found = [
+    candidates = [
         _ascend(start, sweeps, goal)
         for start in (half, common, _fixed_point(half, sweeps, goal), _fixed_point(common, sweeps, goal))
     ]
-    best = found[0]
-    for other in found[1:]:
+    best = candidates[0]
+    for other in candidates[1:]:
         best = other if goal.standing(other[1]).above(goal.standing(best[1])) else best
     return np.array(best[0]), best[1]
 
 
 def _common(scores: Floats, sweeps: list[Sweep], goal: Goal) -> list[float]:
-    """The best threshold for all labels: of all that differ, or of many where there are more."""
+    """The best common threshold, among all distinct ones or a fine grid if there are too many."""
     levels = np.unique(scores)
-    if len(levels) > LEVELS:
-        levels = np.unique(np.append(np.quantile(levels, np.linspace(0, 1, LEVELS)), np.linspace(0, 1, 101)))
+    if len(levels) > MAX_LEVELS:
+        levels = np.unique(
+            np.append(np.quantile(levels, np.linspace(0, 1, MAX_LEVELS)), np.linspace(0, 1, 101))
+        )
     levels = thresholds_between(levels[::-1])
     winners: list[int] = []
     for part in np.array_split(np.arange(len(levels)), 1 + 4 * len(levels) * len(sweeps) // BLOCK):
@@ -59,7 +61,7 @@ def _common(scores: Floats, sweeps: list[Sweep], goal: Goal) -> list[float]:
 
 
 def _fixed_point(thresholds: list[float], sweeps: list[Sweep], goal: Goal, steps: int = 10) -> list[float]:
-    """Each label takes the threshold with the largest <W, C>, W being dM/dC at the last matrices."""
+    """Give each label the threshold with the largest <W, C>, where W = dM/dC at the last matrices."""
     best, standing = thresholds, goal.standing(_at(sweeps, thresholds))
     for _ in range(steps):
         with torch.enable_grad():
@@ -83,7 +85,7 @@ def _fixed_point(thresholds: list[float], sweeps: list[Sweep], goal: Goal, steps
 def _ascend(
     start: list[float], sweeps: list[Sweep], goal: Goal, rounds: int = 20
 ) -> tuple[list[float], Tensor]:
-    """Coordinate ascent, one label at a time; the thresholds and their matrices."""
+    """Coordinate ascent, one label at a time; returns the thresholds and their matrices."""
     thresholds = list(start)
     matrices = _at(sweeps, thresholds)
     standing = goal.standing(matrices)
@@ -102,7 +104,7 @@ def _ascend(
 
 
 def _best_of_label(j: int, one: Sweep, matrices: Tensor, now: float, goal: Goal) -> int:
-    """The index of the best threshold of a label, those of the others given."""
+    """The index of the best threshold of a label, given those of the others."""
     prefer = torch.from_numpy(np.abs(one.thresholds - now))
     block = max(1, BLOCK // matrices.numel())
     winners: list[int] = []

@@ -1,4 +1,4 @@
-"""`DecisionRule`: from probabilities to classes, as a metric wants it."""
+"""`DecisionRule`: from probabilities to the classes that are best for a metric."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FORMAT = 3
 class DecisionRule:
     """How probabilities become classes: predict argmax_j sum_i p_i W_ij.
 
-    For two classes that is "the second class if its probability is at least the threshold"; for many
-    labels a row, one threshold a label. `fit_rule` makes rules.
+    For two classes this is "the second class if its probability is at least the threshold"; for multilabel
+    problems there is one threshold per label. Made by `fit_rule`.
 
     Attributes:
-        classes: The class labels in the order of the columns; None for many labels a row.
-        weights: W, d x d; None for many labels a row.
-        thresholds: One for two classes, one a label for many labels; None for more classes.
-        metric: What the rule was fitted for.
+        classes: The class labels in the order of the columns; None for multilabel problems.
+        weights: W, d x d; None for multilabel problems.
+        thresholds: One for two classes, one per label for multilabel problems; None for more classes.
+        metric: The metric the rule was fitted for.
         value: The metric of the rule on the rows it was fitted on.
         violations: By how much each constraint is violated on those rows; empty if all are satisfied.
 
@@ -57,7 +57,7 @@ class DecisionRule:
         return float(self.thresholds[0])
 
     def predict(self, probabilities: Any) -> NDArray[Any]:
-        """The class of each row, or 0 and 1 for each label of a row."""
+        """The class of each row, or 0 and 1 for each label."""
         margins = self.margins(probabilities)
         if self.classes is None:
             return np.asarray(margins >= 0).astype(np.int64)
@@ -65,9 +65,9 @@ class DecisionRule:
         return np.asarray(self.classes[chosen])
 
     def margins(self, probabilities: Any) -> NDArray[np.float64]:
-        """What decides: probabilities minus thresholds, whose sign counts, or p W, whose argmax counts.
+        """What decides: the sign of probabilities minus thresholds, or the argmax of p W.
 
-        (n,) for two classes, (n, d) for more, (n, L) for many labels a row.
+        (n,) for two classes, (n, d) for more, (n, L) for multilabel problems.
         """
         p = as_probabilities(probabilities, labels=self.classes is None)
         columns = self.thresholds if self.classes is None else self.classes
@@ -82,11 +82,11 @@ class DecisionRule:
         return np.asarray(p @ self.weights)
 
     def to_json(self) -> str:
-        """The rule as text."""
+        """The rule as JSON text."""
         labels = None if self.classes is None else self.classes.tolist()
         for label in labels or ():
-            if not _writable(label):
-                raise expected("classes", "that are texts or numbers, to be written", show(label))
+            if not _is_json_label(label):
+                raise expected("classes", "that are strings or numbers, to be saved", show(label))
         return json.dumps(
             {
                 "format": FORMAT,
@@ -107,32 +107,32 @@ class DecisionRule:
             stored = json.loads(text, parse_constant=_refuse)
             version = stored["format"]
             if type(version) is not int or version < 1:
-                raise TypeError("no format")
+                raise TypeError("no format number")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            told = str(error).splitlines()[0][:80]
-            raise expected("text", "to be a decision rule", f"{show(text)[:60]} ({told})") from None
+            reason = str(error).splitlines()[0][:80]
+            raise expected("text", "to be a decision rule", f"{show(text)[:60]} ({reason})") from None
         if version > FORMAT:
             raise expected("text", f"of format {FORMAT} or older", version, "Upgrade evalign.")
         try:
-            return _restored(cls, stored)
+            return _restore(cls, stored)
         except (KeyError, TypeError, OverflowError) as error:
-            raise expected("text", "to be a whole decision rule", repr(error)[:80]) from None
+            raise expected("text", "to be a complete decision rule", repr(error)[:80]) from None
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
-def _writable(label: Any) -> bool:
+def _is_json_label(label: Any) -> bool:
     return isinstance(label, str | bool) or (isinstance(label, int | float) and is_number(label))
 
 
-def _restored(cls: type[DecisionRule], stored: dict[str, Any]) -> DecisionRule:
+def _restore(cls: type[DecisionRule], stored: dict[str, Any]) -> DecisionRule:
     classes = None if stored["classes"] is None else _labels(stored["classes"], stored["dtype"])
     weights, thresholds = (_numbers(stored, name) for name in ("weights", "thresholds"))
     if classes is None:
         if thresholds is None or thresholds.ndim != 1 or weights is not None:
-            raise expected("text", "with one threshold a label", show(stored["thresholds"])[:60])
+            raise expected("text", "with one threshold per label", show(stored["thresholds"])[:60])
     else:
         d = len(classes)
         if weights is None or weights.shape != (d, d):
@@ -155,16 +155,16 @@ def _numbers(stored: dict[str, Any], name: str) -> NDArray[np.float64] | None:
         array = np.array(stored[name])
         if array.dtype.kind in "iuf" and array.size and np.isfinite(array).all():
             return array.astype(np.float64)
-    except ValueError:  # rows of several lengths
+    except ValueError:  # rows of different lengths
         pass
     raise expected("text", f"with finite numbers as {name}", show(stored[name])[:60])
 
 
 def _labels(labels: Any, dtype: Any) -> NDArray[Any]:
-    """Labels as they were: of the stored type, and none changed by it."""
-    told = f"{show(labels)[:60]} as {show(dtype)[:20]}"
-    wrong = expected("text", "with two or more different labels as classes", told)
-    if not isinstance(labels, list) or not isinstance(dtype, str) or not all(map(_writable, labels)):
+    """Restore labels in their stored type, if that changes none of them."""
+    got = f"{show(labels)[:60]} as {show(dtype)[:20]}"
+    wrong = expected("text", "with two or more distinct labels as classes", got)
+    if not isinstance(labels, list) or not isinstance(dtype, str) or not all(map(_is_json_label, labels)):
         raise wrong
     kind = np.dtype(dtype)
     if kind.kind not in "biufUO" or len(set(labels)) != len(labels) or len(labels) < 2:

@@ -1,4 +1,4 @@
-"""One slope and one offset a class that make scores probabilities."""
+"""One slope and one offset per class that turn scores into log-probabilities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Scaling:
     offsets: Floats
 
     def apply(self, scores: Floats) -> Floats:
-        """The log-probabilities of each class, up to a constant of the row.
+        """The log-probability of each class, up to a constant per row.
 
         >>> Scaling(2.0, np.array([0.0, 1.0])).apply(np.array([0.5])).tolist()
         [2.0]
@@ -31,12 +31,12 @@ class Scaling:
 
 
 def fit_scaling(scores: Floats, y: Any, weight: Floats | None = None) -> Scaling:
-    """The slope, in [0.02, 50], and offsets with the lowest cross-entropy; offsets are kept near 0.
+    """Fit the slope in [0.02, 50] and the offsets, shrunk towards 0, with the lowest cross-entropy.
 
     >>> generator = np.random.default_rng(0)
     >>> y = generator.integers(0, 2, 20000)
-    >>> found = fit_scaling(4 * (generator.normal(size=20000) + 2 * y - 1) + 1, y)
-    >>> round(found.slope, 1), (found.offsets[1] - found.offsets[0]).round(1).item()
+    >>> scaling = fit_scaling(4 * (generator.normal(size=20000) + 2 * y - 1) + 1, y)
+    >>> round(scaling.slope, 1), (scaling.offsets[1] - scaling.offsets[0]).round(1).item()
     (0.5, -0.5)
     """
     table = np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores

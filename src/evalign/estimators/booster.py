@@ -156,7 +156,7 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         plan = self._plan(goal, len(indices), seed)
         by_class = class_weight_tensor(self.class_weight, self.classes_, counts)
-        rows = LabelledRows(_readable(X), indices.astype(np.int64), weight).weighed(by_class)
+        rows = LabelledRows(_readable(X), indices.astype(np.int64), weight).with_class_weights(by_class)
         parts = self._parts(indices, counts, seed)
         stages = train_stages([(rows.take(index), rows.take(held)) for index, held in parts], plan)
         if self.verbose:

@@ -1,4 +1,4 @@
-"""The adversarial loss of the package `ap_perf`, as a criterion like the others."""
+"""The adversarial loss of the package `ap_perf`, as a PyTorch criterion."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _DEFINITIONS: dict[str, Callable[[Any, float], Any]] = {
 class AdversarialLoss(nn.Module):
     """Robust training on a metric for two classes: a game against the worst labelling of the batch.
 
-    Exact for a batch but slow: each batch solves an optimisation problem over n x n matrices, so
-    batches stay small (25 in the paper). Needs `pip install evalign[adversarial]`.
+    Exact for a batch but slow: each batch solves an optimisation problem over n x n matrices, so use
+    small batches (25 in the paper). Requires `pip install evalign[adversarial]`.
 
     Args:
         metric: accuracy, precision, recall, specificity, f1 or fbeta, for two classes.
-        iterations: Steps of the solver for each batch.
+        iterations: Solver steps per batch.
         rho: Step size of the solver.
 
     >>> loss = AdversarialLoss("f1")
@@ -51,10 +51,10 @@ class AdversarialLoss(nn.Module):
         if iterations < 1 or not rho > 0:
             raise expected("iterations", "and `rho` to be positive", f"{iterations} and {rho}")
         self._options = {"max_iter": iterations, "rho": rho}
-        self._solver = _solver(self.metric)
+        self._solver = _build_solver(self.metric)
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The loss of a small batch of one logit a row."""
+        """The loss of a small batch with one logit per row."""
         rows = as_batch(logits, targets, task="binary")
         if rows.logits.shape[0] == 0:
             raise expected("logits", "with at least one row", "none")
@@ -78,12 +78,12 @@ class _Game(torch.autograd.Function):
         return gradient * ctx.gradient, None, None, None
 
 
-def _solver(metric: Metric) -> Any:
-    """The metric in the language of ap_perf."""
+def _build_solver(metric: Metric) -> Any:
+    """Build the solver of `ap_perf` for a metric."""
     try:
         from ap_perf import PerformanceMetric
     except ImportError as error:
-        raise ImportError("AdversarialLoss needs ap_perf: pip install 'evalign[adversarial]'.") from error
+        raise ImportError("AdversarialLoss requires ap_perf: pip install 'evalign[adversarial]'.") from error
     name = metric.name.split("(")[0]
     if name not in _DEFINITIONS or getattr(metric, "average", None) not in ("auto", "binary"):
         known = ", ".join(_DEFINITIONS)

@@ -1,4 +1,4 @@
-"""What every loss does first: check logits, targets and weights, and lay them out as rows."""
+"""The first step of every loss: check logits, targets and weights, and flatten them to rows."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TASKS = ("auto", "multiclass", "binary", "multilabel")
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch as rows. A column is a class, or for binary and multilabel tasks a label.
+    """A batch as rows, with one column per class, or per label for binary and multilabel tasks.
 
-    Batch (for labels: cells) that are ignored have target 0 and weight 0.
+    Ignored rows (for labels: cells) have target 0 and weight 0.
     """
 
     task: str
-    #: (n, columns), float32 at least.
+    #: (n, columns), at least float32.
     logits: Tensor
     #: Class indices (n,), soft class targets (n, d), or labels (n, columns) as floats.
     targets: Tensor
-    #: The weights, (n,) for classes and (n, columns) for labels; None if all are 1.
+    #: Weights (n,) for classes, (n, columns) for labels; None if all are 1.
     weight: Tensor | None
 
     def shares(self) -> tuple[Tensor, Tensor | float]:
-        """The weights divided by their sum (all 0 if that is 0), and the sum."""
+        """The weights divided by their sum (all 0 if the sum is 0), and the sum."""
         if self.weight is None:
             shape = self.logits.shape[:1] if self.task == "multiclass" else self.logits.shape
             return self.logits.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
@@ -39,7 +39,7 @@ class Batch:
 
 
 class RowLoss(nn.Module):
-    """What all losses of logits and targets share: their settings, and the batch laid out as rows."""
+    """The base of all losses of logits and targets: their settings, and batches as rows."""
 
     class_weight: Tensor | None
 
@@ -57,8 +57,8 @@ class RowLoss(nn.Module):
         self.ignore_index = ignore_index
         self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
 
-    def _rows(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Batch:
-        """The batch as rows, by the settings of this loss."""
+    def _as_rows(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Batch:
+        """The batch as rows, with the settings of this loss."""
         return as_batch(
             logits, targets, sample_weight,
             task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
@@ -74,14 +74,16 @@ def as_batch(
     class_weight: Tensor | None = None,
     ignore_index: int | None = None,
 ) -> Batch:
-    """Lay out a batch as rows, or say what is wrong with it.
+    """Check a batch and flatten it to rows.
 
     >>> rows = as_batch(torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long))
     >>> rows.task, rows.logits.shape, rows.targets.shape
     ('multiclass', torch.Size([32, 3]), torch.Size([32]))
     """
     if not logits.is_floating_point() or logits.ndim == 0:
-        raise expected("logits", "of a floating type with a row a target", f"{logits.dtype}, {logits.ndim}-d")
+        raise expected(
+            "logits", "of a floating type with one row per target", f"{logits.dtype}, {logits.ndim}-d"
+        )
     task = _task(logits, targets) if task == "auto" else task
     values = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     if task == "multiclass":
@@ -94,13 +96,13 @@ def as_batch(
         return rows
     weight = _cell_weight(sample_weight, cells).to(values.dtype)
     shape = rows.targets.shape if task != "multiclass" else rows.targets.shape[:1]
-    weight = _flat(weight) if task == "multilabel" else weight.reshape(shape)
+    weight = _flatten(weight) if task == "multilabel" else weight.reshape(shape)
     weight = weight if rows.weight is None else weight * rows.weight
     return Batch(rows.task, rows.logits, rows.targets, weight)
 
 
 def class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | None:
-    """Check weights of classes: one a class, none negative, not all 0.
+    """Check class weights: one per class, none negative, not all 0.
 
     >>> class_weights([1, 5])
     tensor([1., 5.])
@@ -109,7 +111,7 @@ def class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | Non
         return None
     weights = torch.as_tensor(class_weight, dtype=torch.get_default_dtype())
     if weights.ndim != 1 or not weights.isfinite().all() or (weights < 0).any() or not weights.sum() > 0:
-        raise expected("class_weight", "with one weight >= 0 a class", weights.tolist())
+        raise expected("class_weight", "with one weight >= 0 per class", weights.tolist())
     return weights
 
 
@@ -120,8 +122,8 @@ def _task(logits: Tensor, targets: Tensor) -> str:
         return "multiclass"
     if targets.is_floating_point():
         raise expected(
-            "task", "to be given for float targets of the logits' shape", "'auto'",
-            "Say task='multiclass' for soft class targets or task='multilabel' for labels.",
+            "task", "to be set for float targets of the logits' shape", "'auto'",
+            "Use task='multiclass' for soft class targets or task='multilabel' for labels.",
         )  # fmt: skip
     return "multilabel"
 
@@ -132,9 +134,9 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
     d, cells = logits.shape[1], (logits.shape[0], *logits.shape[2:])
     if class_weight is not None and len(class_weight) != d:
         raise expected("class_weight", f"with one weight for each of {d} classes", len(class_weight))
-    flat = _flat(logits)
+    flat = _flatten(logits)
     if targets.shape == logits.shape and targets.is_floating_point():
-        soft = _flat(targets).to(flat.dtype)
+        soft = _flatten(targets).to(flat.dtype)
         check_range("targets", soft, 0, 1)
         soft = soft if class_weight is None else soft * class_weight.to(soft)
         mass = soft.sum(-1)
@@ -143,7 +145,7 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
         raise expected("targets", f"of shape {cells}", f"shape {tuple(targets.shape)}")
     if targets.is_floating_point():
         raise expected("targets", "to be class indices of an integer type", targets.dtype)
-    indices, weight = _kept(targets.reshape(-1).long(), d - 1, ignore_index, flat.dtype)
+    indices, weight = _mask_ignored(targets.reshape(-1).long(), d - 1, ignore_index, flat.dtype)
     if class_weight is not None:
         of_class = class_weight.to(flat)[indices]
         weight = of_class if weight is None else weight * of_class
@@ -162,8 +164,8 @@ def _labels(
         if logits.ndim < 2 or logits.shape != targets.shape:
             wanted = f"of the logits' shape {tuple(logits.shape)}, (N, labels, ...)"
             raise expected("targets", wanted, f"shape {tuple(targets.shape)}")
-        flat, labels = _flat(logits), _flat(targets)
-    labels, weight = _kept(labels.to(flat.dtype), 1, ignore_index, flat.dtype)
+        flat, labels = _flatten(logits), _flatten(targets)
+    labels, weight = _mask_ignored(labels.to(flat.dtype), 1, ignore_index, flat.dtype)
     if class_weight is not None:
         of_zero, of_one = class_weight.to(flat)
         of_class = of_zero + (of_one - of_zero) * labels
@@ -172,7 +174,7 @@ def _labels(
 
 
 def _one_logit(logits: Tensor, targets: Tensor) -> Tensor:
-    """One logit a target; two, as a softmax network has them, are joined to their difference."""
+    """One logit per target; of two logits, as a softmax network has them, the difference."""
     if logits.shape == targets.shape:
         return logits
     if logits.ndim > 1 and targets.shape == (logits.shape[0], *logits.shape[2:]):
@@ -185,12 +187,12 @@ def _one_logit(logits: Tensor, targets: Tensor) -> Tensor:
     )
 
 
-def _kept(
+def _mask_ignored(
     targets: Tensor, highest: int, ignore_index: int | None, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor | None]:
-    """The targets with 0 where they are ignored, and weights that say so; None if none is."""
-    found = value_range(targets)
-    inside = found is not None and found[0] >= 0 and found[1] <= highest
+    """The targets with 0 where they are ignored, and weights with 0 there; None if none is ignored."""
+    extremes = value_range(targets)
+    inside = extremes is not None and extremes[0] >= 0 and extremes[1] <= highest
     if ignore_index is None or (inside and not 0 <= ignore_index <= highest):
         keep = None
     else:
@@ -211,6 +213,6 @@ def _cell_weight(sample_weight: Tensor, cells: Sequence[int]) -> Tensor:
     return sample_weight
 
 
-def _flat(values: Tensor) -> Tensor:
-    """(N, columns, ...) as (n, columns)."""
+def _flatten(values: Tensor) -> Tensor:
+    """Flatten (N, columns, ...) to (n, columns)."""
     return values if values.ndim == 2 else values.movedim(1, -1).reshape(-1, values.shape[1])

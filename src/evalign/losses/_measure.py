@@ -1,4 +1,4 @@
-"""What a loss measures on a batch, and how the measures of many batches or processes become one."""
+"""What a loss measures on a batch, and how measures of several batches or processes are combined."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Measure:
 
 
 def remember(newest: Tensor, old: Tensor | None, memory: float) -> tuple[Tensor, Tensor]:
-    """The running average of matrices, and what of it to keep for the next batch.
+    """The running average of matrices, and the memory to keep for the next batch.
 
     >>> remember(torch.eye(2), torch.zeros(2, 2), memory=0.9)[0].diagonal()
     tensor([0.1000, 0.1000])
@@ -95,17 +95,17 @@ def remember(newest: Tensor, old: Tensor | None, memory: float) -> tuple[Tensor,
         raise expected("logits", wanted, f"shape {tuple(newest.shape)}")
     average = newest if old is None else memory * old + (1 - memory) * newest
     if old is not None:
-        average = torch.where(newest.sum() == 0, old, average)  # no row counted
-    # A NaN must show in the loss, but not stay in the memory.
+        average = torch.where(newest.sum() == 0, old, average)  # no row had weight
+    # A NaN must show in the loss, but must not stay in the memory.
     fallback = torch.zeros_like(newest) if old is None else old
     return average, torch.where(average.isfinite().all(), average, fallback)
 
 
 @torch.no_grad()
 def hard_counts(rows: Batch, share: Tensor, levels: Tensor | float) -> Tensor:
-    """The matrix of the predicted classes: by the largest logit, or for labels by the thresholds.
+    """The confusion matrix of predicted classes: by the largest logit, or for labels by the thresholds.
 
-    It is NaN if a logit is, and has the shape of the soft matrix: (d, d) or (thresholds, labels, 2, 2).
+    It is NaN if a logit is NaN, and has the shape of the soft matrix: (d, d) or (thresholds, labels, 2, 2).
 
     >>> from evalign.losses._inputs import as_batch
     >>> rows = as_batch(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([0, 1, 1]))

@@ -1,4 +1,4 @@
-"""`MetricLoss`: any function of the confusion matrix as a criterion for PyTorch."""
+"""`MetricLoss`: any function of the confusion matrix as a PyTorch criterion."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ BTG_THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 class MetricLoss(RowLoss):
     """Train on the metric: 1 - M(C), with C the soft confusion matrix of the batch.
 
-    Use it wherever `nn.CrossEntropyLoss` or `nn.BCEWithLogitsLoss` stands: logits in, one number out.
-    A metric for which lower is better is minimised as it is.
+    A drop-in replacement for `nn.CrossEntropyLoss` or `nn.BCEWithLogitsLoss`: logits in, one number out.
+    If lower values of the metric are better, the loss is the metric itself.
 
     Args:
         metric: A name (`"f1"`), a call (`"fbeta(beta=2)"`), a formula (`"tp / (tp + fn)"`), a
             function of a `Confusion`, or a `Metric`.
         task: `"multiclass"` for logits (N, d, ...) with class indices (N, ...) or soft targets (N, d,
-            ...), `"binary"` for one logit a row, (N,) or (N, 1, ...), `"multilabel"` for (N, L, ...)
-            with targets of that shape. `"auto"` tells by the shapes.
-        temperature: How soft the memberships are, in (0, 0.4]. May be set at any time; cool it as
-            training goes on.
-        step: A step of `evalign.softsets` in place of the linear step with temperature.
-        thresholds: For binary and multilabel tasks, one threshold or many, over which the metric is
+            ...), `"binary"` for one logit per row, (N,) or (N, 1, ...), `"multilabel"` for (N, L, ...)
+            with targets of that shape. `"auto"` infers the task from the shapes.
+        temperature: The softness of the memberships, in (0, 0.4]. It may be set at any time; lower it in
+            the course of training, as `Anneal` does.
+        step: A step of `evalign.softsets` instead of the linear step with temperature.
+        thresholds: For binary and multilabel tasks, one or several thresholds over which the metric is
             averaged; `"btg"` is 0.1, 0.2, ..., 0.9. Default: 0.5.
-        memory: In [0, 1). How much of the confusion matrix is remembered from earlier batches, for
-            batches too small to hold every class. Only the newest batch carries gradient. The memory
-            is kept in `state_dict`, and rests in `eval()` mode and under `torch.no_grad()`.
-        anchor: That multiple of cross-entropy is added.
-        class_weight: One weight a class (for labels: for 0 and 1) that multiplies the rows' weights.
-        ignore_index: Batch (for labels: cells) with this target count nothing.
-        sync: Under an initialised `torch.distributed` group, judge the batches of all processes as
-            one (while training; validation losses stay with their process).
-        constraints: Bounds such as `"precision >= 0.9"` to be kept while the metric is raised; see below.
-        multiplier_lr: How fast the multipliers of the constraints move.
+        memory: The weight, in [0, 1), of earlier batches in a running average of the confusion matrix, for
+            batches too small to contain every class. Only the newest batch carries gradient. The memory is
+            part of `state_dict` and does not change in `eval()` mode or under `torch.no_grad()`.
+        anchor: The multiple of cross-entropy that is added to the loss.
+        class_weight: One weight per class (for labels: for 0 and for 1) that multiplies the row weights.
+        ignore_index: Rows (for labels: cells) with this target have no effect.
+        sync: Under an initialised `torch.distributed` group, treat the batches of all processes as one
+            while training. Validation losses stay local to each process.
+        constraints: Constraints such as `"precision >= 0.9"` to satisfy while training; see below.
+        multiplier_learning_rate: The learning rate of the constraints' multipliers.
 
-    With constraints the loss is the Lagrangian 1 - M(C) - sum_k multiplier_k slack_k(C), and each training
-    batch moves multiplier_k to max(0, multiplier_k - multiplier_lr slack_k(C_hard)). C_hard counts predicted
-    classes and, like C, has a memory: only the direction of the weights is left to soft counts, while
-    whether a bound is kept is judged by what will be predicted. Training goes around the best point, so
-    keep the best weights that satisfy the constraints. In `eval()` mode the multipliers stay out and every
-    miss counts once, so that the validation losses of different epochs compare.
+    With constraints, the loss is the Lagrangian 1 - M(C) - sum_k multiplier_k slack_k(C), and each training
+    batch moves multiplier_k to max(0, multiplier_k - learning rate * slack_k(C_hard)). C_hard counts
+    predicted classes and, like C, has a memory: soft counts only give the direction in which the weights
+    move, while predicted classes decide whether a constraint is satisfied. Training circles around the
+    optimum, so keep the best weights that satisfy the constraints. In `eval()` mode the multipliers are left
+    out and each violation is added once, so that validation losses of different epochs are comparable.
 
-    If no row counts, the loss is that of an empty matrix, with gradient 0.
+    If no row has weight, the loss is that of an empty matrix, with gradient 0.
 
     >>> loss = MetricLoss("f1")
     >>> logits = torch.tensor([[2.0, 0.0], [0.5, 1.0], [1.0, 0.0]], requires_grad=True)
@@ -74,10 +74,10 @@ class MetricLoss(RowLoss):
     >>> value, loss.last_confusion
     (tensor(0.4134, grad_fn=...), tensor([[0.9046, 0.0954],
             [1.1303, 0.8697]]))
-    >>> loss = MetricLoss("recall", constraints=["precision >= 0.9"], multiplier_lr=0.5)
+    >>> loss = MetricLoss("recall", constraints=["precision >= 0.9"], multiplier_learning_rate=0.5)
     >>> loss(torch.tensor([1.0, 2.0, -1.0]), torch.tensor([1, 0, 0])).item() < 0.5
     True
-    >>> loss.multipliers  # 0.5 * (0.9 - 1/2): one of the two rows predicted positive is
+    >>> loss.multipliers  # 0.5 * (0.9 - 1/2): one of two positive predictions is right
     tensor([0.2000])
 
     References:
@@ -85,8 +85,8 @@ class MetricLoss(RowLoss):
         binary classifiers; Li et al. (2025), Aligning multiclass neural network classifier
         criterion with task performance metrics. Constraints: Cotter et al. (2019), Optimization with
         non-differentiable constraints with applications to fairness, recall, churn, and other goals:
-        one player moves the weights by a differentiable stand-in of the constraints, the other the
-        multipliers by the constraints themselves.
+        one player updates the weights by a differentiable proxy of the constraints, the other updates
+        the multipliers by the constraints themselves.
     """
 
     running_confusion: Tensor | None
@@ -108,7 +108,7 @@ class MetricLoss(RowLoss):
         ignore_index: int | None = -100,
         sync: bool = True,
         constraints: ConstraintsLike = (),
-        multiplier_lr: float = 0.1,
+        multiplier_learning_rate: float = 0.1,
     ) -> None:
         super().__init__(task=task, class_weight=class_weight, ignore_index=ignore_index)
         self.metric = metrics.as_metric(metric)
@@ -120,14 +120,16 @@ class MetricLoss(RowLoss):
             raise expected("memory", "in [0, 1)", memory)
         if not 0 <= anchor < float("inf"):
             raise expected("anchor", "to be a number >= 0", anchor)
-        if not is_number(multiplier_lr) or multiplier_lr <= 0:
-            raise expected("multiplier_lr", "to be a positive number", show(multiplier_lr))
+        if not is_number(multiplier_learning_rate) or multiplier_learning_rate <= 0:
+            raise expected(
+                "multiplier_learning_rate", "to be a positive number", show(multiplier_learning_rate)
+            )
         self.step = step
         self.memory = memory
         self.anchor = anchor
         self.sync = sync
         self.constraints = metrics.as_constraints(constraints)
-        self.multiplier_lr = multiplier_lr
+        self.multiplier_learning_rate = multiplier_learning_rate
         self._temperature = check_temperature(temperature)
         self._last: Measure | None = None
         self.register_buffer("_levels", _levels(thresholds, self.metric), persistent=False)
@@ -138,7 +140,7 @@ class MetricLoss(RowLoss):
 
     @property
     def temperature(self) -> float:
-        """How soft the memberships are, in (0, 0.4]; cooling it brings the loss closer to the metric."""
+        """The softness of the memberships, in (0, 0.4]; lowering it brings the loss closer to the metric."""
         return self._temperature
 
     @temperature.setter
@@ -151,8 +153,8 @@ class MetricLoss(RowLoss):
     def last_confusion(self) -> Tensor | None:
         """The soft confusion matrix of the last batch, without gradient; None before the first.
 
-        (d, d), or (2, 2) for one logit a row, or (L, 2, 2) for L labels; with many thresholds one of
-        these for each.
+        (d, d), or (2, 2) for one logit per row, or (L, 2, 2) for L labels; with several thresholds, one of
+        these per threshold.
         """
         if self._last is None:
             return None
@@ -175,25 +177,25 @@ class MetricLoss(RowLoss):
             average, self.running_confusion = remember(
                 confusion.detach(), self.running_confusion, self.memory
             )
-            confusion = average + (confusion - confusion.detach())  # the newest alone carries gradient
+            confusion = average + (confusion - confusion.detach())  # only the newest batch carries gradient
         loss = self.objective(confusion, measure.task)
         if learns and self.constraints:
-            self.move_multipliers(measure)
+            self.update_multipliers(measure)
         return loss if measure.entropy is None else loss + self.anchor * measure.entropy
 
     def measure(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Measure:
-        """The soft confusion matrix of a batch, with sum 1, and what anchor and constraints need beside."""
+        """The soft confusion matrix of a batch, with sum 1, and what the anchor and the constraints need."""
         if torch.is_autocast_enabled(logits.device.type):
             with torch.autocast(logits.device.type, enabled=False):
                 return self.measure(logits, targets, sample_weight)
-        rows = self._rows(logits, targets, sample_weight)
+        rows = self._as_rows(logits, targets, sample_weight)
         share, total = rows.shares()
         entropy = _cross_entropy(rows, share) if self.anchor else None
         hard = hard_counts(rows, share, self._thresholds(rows)) if self.constraints else None
         return Measure(rows.task, self._confusion(rows, share), entropy, total, hard)
 
     def objective(self, confusion: Tensor, task: str) -> Tensor:
-        """The loss of a confusion matrix as `measure` gives it, without the anchor."""
+        """The loss of a confusion matrix as returned by `measure`, without the anchor."""
         if torch.is_autocast_enabled(confusion.device.type):
             with torch.autocast(confusion.device.type, enabled=False):
                 return self.objective(confusion, task)
@@ -210,31 +212,35 @@ class MetricLoss(RowLoss):
         return loss + (-slacks).clamp_min(0).sum()
 
     def slacks(self, confusion: Tensor, task: str) -> Tensor:
-        """By how much each constraint is met by a confusion matrix as `measure` gives it."""
+        """The slack of each constraint for a confusion matrix as returned by `measure`."""
         if task == "multiclass":
-            return torch.stack([bound.slack(confusion) for bound in self.constraints])
-        slacks = [bound.slack_over_labels(confusion, keep_absent=False) for bound in self.constraints]
-        return torch.stack([slack.mean() for slack in slacks])
+            return torch.stack([constraint.slack(confusion) for constraint in self.constraints])
+        return torch.stack(
+            [
+                constraint.slack_over_labels(confusion, keep_absent=False).mean()
+                for constraint in self.constraints
+            ]
+        )
 
     @torch.no_grad()
-    def move_multipliers(self, measure: Measure) -> None:
-        """Raise the multipliers of the constraints that the predicted classes miss, and lower the others."""
+    def update_multipliers(self, measure: Measure) -> None:
+        """Raise the multipliers of violated constraints and lower the others, by the predicted classes."""
         if measure.hard is None or self.multipliers is None or not self.training:
             return
         hard = measure.hard
         if self.memory:
             hard, self.running_hard = remember(hard, self.running_hard, self.memory)
         slacks = self.slacks(hard, measure.task).to(self.multipliers)
-        moved = (self.multipliers - self.multiplier_lr * slacks).clamp_min(0)
-        # They rest where nothing was counted, or a number is not finite.
-        known = moved.isfinite() & (measure.hard.sum() > 0)
-        self.multipliers = torch.where(known, moved, self.multipliers)
+        updated = (self.multipliers - self.multiplier_learning_rate * slacks).clamp_min(0)
+        # No update if no row had weight or a number is not finite.
+        valid = updated.isfinite() & (measure.hard.sum() > 0)
+        self.multipliers = torch.where(valid, updated, self.multipliers)
 
     def _confusion(self, rows: Batch, share: Tensor) -> Tensor:
         """The soft confusion matrix of a batch, with sum 1: (d, d), or (thresholds, labels, 2, 2)."""
         if rows.task == "multiclass":
             if self._levels is not None:
-                raise expected("thresholds", "for binary or multilabel logits only", "classes")
+                raise expected("thresholds", "only for binary or multilabel logits", "multiclass logits")
             return logit_confusion(
                 rows.logits, rows.targets, share, temperature=self.temperature, step=self.step
             )
@@ -247,7 +253,7 @@ class MetricLoss(RowLoss):
         return matrix + poison(rows.logits)
 
     def _thresholds(self, rows: Batch) -> Tensor | float:
-        """The thresholds of labels, in the type of the logits."""
+        """The thresholds for labels, in the type of the logits."""
         return 0.5 if self._levels is None else self._levels.to(rows.logits.dtype)
 
     def get_extra_state(self) -> dict[str, float]:
@@ -259,7 +265,7 @@ class MetricLoss(RowLoss):
         self._temperature = check_temperature(state["temperature"])
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        # The memory takes its shape from the first batch, so the stored one may be the first to have any.
+        # The memory gets its shape from the first batch, so here it may not have one yet.
         for name in ("running_confusion", "running_hard"):
             stored = state_dict.get(prefix + name)
             setattr(self, name, None if stored is None else torch.empty_like(stored))
@@ -267,11 +273,14 @@ class MetricLoss(RowLoss):
 
     def extra_repr(self) -> str:
         """What `print(loss)` shows."""
-        kind = f"step={self.step}" if self.step else f"temperature={self.temperature:g}"
-        bounds = "".join(f", {bound.name!r}" for bound in self.constraints)
-        bounds = f", constraints=({bounds[2:]}), multiplier_lr={self.multiplier_lr:g}" if bounds else ""
-        settings = f"task={self.task!r}, {kind}, memory={self.memory}, anchor={self.anchor}{bounds}"
-        return f"{self.metric.name!r}, {settings}"
+        settings = [repr(self.metric.name), f"task={self.task!r}"]
+        settings.append(f"step={self.step}" if self.step else f"temperature={self.temperature:g}")
+        settings += [f"memory={self.memory}", f"anchor={self.anchor}"]
+        if self.constraints:
+            names = ", ".join(repr(constraint.name) for constraint in self.constraints)
+            settings.append(f"constraints=({names})")
+            settings.append(f"multiplier_learning_rate={self.multiplier_learning_rate:g}")
+        return ", ".join(settings)
 
 
 def _levels(thresholds: Sequence[float] | Tensor | float | str | None, metric: Metric) -> Tensor | None:

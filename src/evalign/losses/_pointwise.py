@@ -1,4 +1,4 @@
-"""Losses that are a mean over rows: what people use today, and the surrogate of F-beta."""
+"""Losses that are a mean over rows: the usual ones, and the surrogate of F-beta."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from evalign.losses._inputs import Batch, RowLoss
 
 
 class PointwiseLoss(RowLoss):
-    """A weighted mean over rows; takes the shapes that `MetricLoss` takes."""
+    """A weighted mean over rows; accepts the same shapes as `MetricLoss`."""
 
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """The mean loss of a batch; 0 if no row counts."""
-        rows = self._rows(logits, targets, sample_weight)
+        """The mean loss of a batch; 0 if no row has weight."""
+        rows = self._as_rows(logits, targets, sample_weight)
         return (self._terms(rows) * rows.shares()[0]).sum()
 
     @abstractmethod
     def _terms(self, rows: Batch) -> Tensor:
-        """The loss of each row, or of each cell for labels."""
+        """The loss of each row, or of each cell for multilabel targets."""
 
 
 class MAELoss(PointwiseLoss):
@@ -42,7 +42,7 @@ class MAELoss(PointwiseLoss):
 
 
 class FocalLoss(PointwiseLoss):
-    """Cross-entropy that looks away from easy rows: -(1 - p_y)^gamma log p_y.
+    """Cross-entropy that down-weights easy rows: -(1 - p_y)^gamma log p_y.
 
     `gamma=0` is cross-entropy.
 
@@ -74,18 +74,18 @@ class FocalLoss(PointwiseLoss):
         log_p, share = _log_probabilities(rows)
         if self.gamma == 0:
             return (-log_p * share).sum(-1)
-        # 1 - p has gradient 0 where p is 1, whatever the power; without the floor it would be 0 * inf.
+        # At p = 1 the gradient is 0 for any power; without the floor it would be 0 * inf.
         rest = (-torch.expm1(log_p)).clamp_min(torch.finfo(log_p.dtype).tiny)
         return (rest**self.gamma * -log_p * share).sum(-1)
 
 
 class SurrogateFBetaLoss(PointwiseLoss):
-    """A row-wise loss whose gradient vanishes where that of F-beta does, for two classes.
+    """A row-wise loss for two classes whose gradient vanishes where that of F-beta does.
 
     With f the probability of class 1, P the share of positives and k = beta^2 P / (1 - P):
     -y log f + (1 - y) log(k + f). With 0 < q <= 1 it is y (1 - f^q) / q + (1 - y) ((k + f)^q - 1) / q,
-    more robust to wrong labels. `class_balanced` weighs rows by 1 / P and 1 / (1 - P), which the
-    derivation needs.
+    which is more robust to wrong labels. `class_balanced` weights rows by 1 / P and 1 / (1 - P), as the
+    derivation requires.
 
     >>> loss = SurrogateFBetaLoss(beta=1, positive_rate=0.1)
     >>> loss(torch.tensor([2.0, -2.0]), torch.tensor([1, 0]))
@@ -131,7 +131,7 @@ class SurrogateFBetaLoss(PointwiseLoss):
 
 
 def class_balanced_weights(targets: Tensor, num_classes: int) -> Tensor:
-    """Weights n / n_y that make all classes count the same; 0 for a class without rows.
+    """Weights n / n_y that give every class the same total weight; 0 for a class without rows.
 
     >>> class_balanced_weights(torch.tensor([0, 0, 0, 1]), 2)
     tensor([1.3333, 4.0000])
@@ -145,7 +145,7 @@ def class_balanced_weights(targets: Tensor, num_classes: int) -> Tensor:
 
 
 def _log_probabilities(rows: Batch) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the possible truths, and how much of the target each is."""
+    """Log-probabilities of the possible labels, and the share of the target that each has."""
     if rows.task == "multiclass":
         log_p = rows.logits.log_softmax(-1)
         if rows.targets.ndim == 2:

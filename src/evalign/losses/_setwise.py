@@ -1,4 +1,4 @@
-"""Losses of a whole batch that are no function of a soft-set confusion matrix, and soft F-beta."""
+"""Losses of a whole batch beyond soft-set confusion matrices, and soft F-beta."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SoftFBetaLoss(MetricLoss):
 
 
 class DiceLoss(RowLoss):
-    """1 - 2 sum(p y) / (sum(p^2) + sum(y^2)): class 1 for two classes, the mean over classes beyond.
+    """1 - 2 sum(p y) / (sum(p^2) + sum(y^2)): of class 1 for two classes, else the mean over classes.
 
     >>> DiceLoss()(torch.tensor([2.0, -2.0]), torch.tensor([1, 0]))
     tensor(0.0159)
@@ -63,16 +63,14 @@ class DiceLoss(RowLoss):
 
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch."""
-        rows = self._rows(logits, targets, sample_weight)
+        rows = self._as_rows(logits, targets, sample_weight)
         share = rows.shares()[0]
         if rows.task == "multiclass":
             share = share.unsqueeze(-1)
             p = rows.logits.softmax(-1)
-            y = (
-                rows.targets
-                if rows.targets.ndim == 2
-                else torch.zeros_like(p).scatter(-1, rows.targets.unsqueeze(-1), 1.0)
-            )
+            y = rows.targets
+            if y.ndim == 1:
+                y = torch.zeros_like(p).scatter(-1, y.unsqueeze(-1), 1.0)
             if p.shape[1] == 2:
                 p, y = p[:, 1:], y[:, 1:]
         else:
@@ -84,7 +82,7 @@ class DiceLoss(RowLoss):
 class WMWLoss(nn.Module):
     """Ranks positives above negatives: the mean of max(gamma - (p_pos - p_neg), 0)^power over pairs.
 
-    For two classes. 0 if the batch lacks one of them. Memory grows with positives times negatives.
+    For two classes; 0 if the batch lacks one of them. Memory grows with positives times negatives.
 
     >>> WMWLoss()(torch.tensor([2.0, -2.0, 0.0]), torch.tensor([1, 0, 1]))
     tensor(0.)

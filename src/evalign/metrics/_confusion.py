@@ -1,4 +1,4 @@
-"""The confusion matrix and what can be counted in it (one class against the rest)."""
+"""The confusion matrix and its counts, one class against the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evalign._torch import divide, needs_plain_formulas
 
 
 def root(value: Tensor) -> Tensor:
-    """Square root; 0 with gradient 0 where the value is 0 or, by rounding, below.
+    """Square root; 0 with gradient 0 where the value is 0 or, through rounding, negative.
 
     >>> root(torch.tensor([4.0, 0.0]))
     tensor([2., 0.])
@@ -21,7 +21,7 @@ def root(value: Tensor) -> Tensor:
     return value.masked_fill(empty, 1.0).sqrt().masked_fill(empty, 0.0)
 
 
-#: From this many classes on, the gradients of the three margins are joined by hand.
+#: From this many classes on, the gradients of the three margins are added by hand.
 MANY = 64
 
 
@@ -38,7 +38,7 @@ def margins(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Margins(torch.autograd.Function):
-    """The margins with one gradient matrix instead of three, which is what costs for large ones."""
+    """The margins with one gradient matrix instead of three, which dominate the cost for many classes."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,10 +52,10 @@ class _Margins(torch.autograd.Function):
 
 
 class Confusion:
-    """A confusion matrix seen class by class: C[i, j] is the weight of true class i predicted as j.
+    """A confusion matrix and its counts: C[i, j] is the weight of true class i predicted as j.
 
-    For a matrix of shape (..., d, d) the counts have shape (..., d), one value a class against the
-    rest, and `total` has shape (..., 1), so that both mix in one formula.
+    For a matrix of shape (..., d, d) the counts have shape (..., d), one value per class against the
+    rest, and `total` has shape (..., 1), so that they combine in one formula.
 
     >>> c = Confusion(torch.tensor([[50.0, 10.0], [5.0, 35.0]]))
     >>> c.tp, c.fp, c.fn, c.tn
@@ -79,12 +79,12 @@ class Confusion:
 
     @property
     def fp(self) -> Tensor:
-        """Predicted as the class, but of another."""
+        """Predicted as the class, but of another class."""
         return self.predicted - self.tp
 
     @property
     def fn(self) -> Tensor:
-        """Of the class, but predicted as another."""
+        """Of the class, but predicted as another class."""
         return self.actual - self.tp
 
     @property
@@ -94,21 +94,21 @@ class Confusion:
 
     @property
     def precision(self) -> Tensor:
-        """The share of the predictions of a class that are right: tp / (tp + fp)."""
+        """The share of a class's predictions that are right: tp / (tp + fp)."""
         return divide(self.tp, self.predicted)
 
     @property
     def recall(self) -> Tensor:
-        """The share of a class that is found: tp / (tp + fn)."""
+        """The share of a class's rows that are found: tp / (tp + fn)."""
         return divide(self.tp, self.actual)
 
     @property
     def present(self) -> Tensor:
-        """Which classes have true or predicted mass; the others leave every average."""
+        """Which classes have true or predicted mass; averages leave out the others."""
         return (self.actual + self.predicted) != 0
 
     def pooled(self) -> Confusion:
-        """The counts summed over the classes, for `average="micro"`."""
+        """The counts summed over all classes, for `average="micro"`."""
         tp, fp, fn = (count.sum(-1) for count in (self.tp, self.fp, self.fn))
         tn = (self.tn * self.present).sum(-1)
         pooled = Confusion(torch.stack([torch.stack([tn, fp], -1), torch.stack([fn, tp], -1)], -2))
@@ -119,7 +119,7 @@ class Confusion:
 
 
 def as_matrix(matrix: Any) -> Tensor:
-    """Check a confusion matrix (..., d, d), or one given as array or list; float32 at least."""
+    """Check a confusion matrix (..., d, d), given as a tensor, array or list; at least float32."""
     tensor = torch.as_tensor(matrix)
     if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2] or tensor.shape[-1] < 2:
         raise expected("matrix", "of shape (..., d, d) with d >= 2", f"shape {tuple(tensor.shape)}")

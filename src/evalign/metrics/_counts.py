@@ -1,4 +1,4 @@
-"""Metrics made of counts: values class by class and the ways to average them."""
+"""Metrics of counts: one value per class, and the ways to average them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ AVERAGES = ("auto", "binary", "macro", "micro", "weighted", None)
 
 
 class CountMetric(Metric):
-    """A metric made of counts: one value a class (averaged), or one for the whole matrix.
+    """A metric of counts: one value per class, averaged, or one for the whole matrix.
 
-    `values` maps a `Confusion` to (..., d) values, one a class, or to one value (..., 1). With
-    `batched=False` it is only ever given a single matrix (d, d), and may return a scalar.
+    `values` maps a `Confusion` to one value per class (..., d), or to a single value (..., 1). With
+    `batched=False` it only ever receives a single matrix (d, d), and may return a scalar.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class CountMetric(Metric):
 
     def _value(self, matrix: Tensor) -> Tensor:
         if self.batched or matrix.ndim == 2:
-            return self._averaged(matrix)
-        flat: Tensor = torch.func.vmap(self._averaged)(matrix.flatten(0, -3))
+            return self._average_of(matrix)
+        flat: Tensor = torch.func.vmap(self._average_of)(matrix.flatten(0, -3))
         return flat.reshape(*matrix.shape[:-2], *flat.shape[1:])
 
-    def _averaged(self, matrix: Tensor) -> Tensor:
+    def _average_of(self, matrix: Tensor) -> Tensor:
         c = Confusion(matrix)
         average = self.average
         if average == "auto":

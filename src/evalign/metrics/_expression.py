@@ -1,4 +1,4 @@
-"""Metrics written as text, read with `ast` against a white list and never evaluated as Python."""
+"""Metrics written as text: parsed with `ast` against a list of what is allowed, never run as Python."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from evalign.metrics._confusion import Confusion, root
 
 NAMES = ("tp", "fp", "fn", "tn", "actual", "predicted", "total", "precision", "recall", "num_classes")
 FUNCTIONS = ("sqrt", "min", "max", "mean", "sum")
-LONGEST = 1000
-DEEPEST = 200
+#: The longest text and the deepest nesting that are read.
+MAX_LENGTH, MAX_DEPTH = 1000, 200
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -29,13 +29,13 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def parse(text: str) -> ast.expr:
-    """Read one expression; anything that is no Python expression is an error.
+    """Parse one expression; anything but a Python expression is an error.
 
     >>> ast.dump(parse("1"))
     'Constant(value=1)'
     """
-    if len(text) > LONGEST:
-        raise expected("metric", f"of at most {LONGEST} characters", f"{len(text)}")
+    if len(text) > MAX_LENGTH:
+        raise expected("metric", f"of at most {MAX_LENGTH} characters", f"{len(text)}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -43,16 +43,16 @@ def parse(text: str) -> ast.expr:
     depth, level = 0, list[ast.AST]([tree])
     while level:
         depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
-    if depth > DEEPEST:
-        raise expected("metric", f"with at most {DEEPEST} levels of brackets and signs", f"{depth}")
+    if depth > MAX_DEPTH:
+        raise expected("metric", f"with at most {MAX_DEPTH} levels of nesting", f"{depth}")
     return tree
 
 
 class Expression:
     """A formula of counts, such as `2*tp / (2*tp + fp + fn)`.
 
-    `sqrt(x)`; `min`, `max`, `mean` and `sum` of one argument run over the classes (those with true or
-    predicted mass), `min` and `max` of several compare them. 0/0 is 0.
+    Besides `sqrt(x)`: `min`, `max`, `mean` and `sum` of one argument run over the classes that have true or
+    predicted mass; `min` and `max` of several arguments compare them. 0/0 is 0.
 
     >>> f1 = Expression("2*tp / (2*tp + fp + fn)")
     >>> f1(Confusion(torch.tensor([[8.0, 2.0], [4.0, 6.0]])))
@@ -110,11 +110,11 @@ def _call(name: str, values: list[Tensor], c: Confusion) -> Tensor:
 
 
 def _check(node: ast.AST, text: str) -> None:
-    """Walk the tree and refuse all that is not on the white list."""
+    """Walk the tree and refuse everything that is not allowed."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, bool) or not isinstance(node.value, int | float):
             raise _refusal(repr(node.value), text)
-        float_or_refuse(node.value, text)
+        as_float(node.value, text)
     elif isinstance(node, ast.Name):
         if node.id not in NAMES:
             raise _refusal(f"the name `{node.id}`", text, suggest(node.id, NAMES))
@@ -135,8 +135,8 @@ def _check(node: ast.AST, text: str) -> None:
         raise _refusal(f"{type(node).__name__.lower()}", text)
 
 
-def float_or_refuse(value: float, text: str) -> float:
-    """A number as float; an integer too large for one is an error."""
+def as_float(value: float, text: str) -> float:
+    """Convert a number to float; an integer too large for that is an error."""
     try:
         return float(value)
     except OverflowError:
@@ -145,4 +145,4 @@ def float_or_refuse(value: float, text: str) -> float:
 
 def _refusal(what: str, text: str, hint: str = "") -> ValueError:
     allowed = f"names, numbers, + - * / ** and {', '.join(FUNCTIONS)}"
-    return expected("metric", f"to hold only {allowed}", f"{what} in {text!r}", hint)
+    return expected("metric", f"to contain only {allowed}", f"{what} in {text!r}", hint)

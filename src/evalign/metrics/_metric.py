@@ -1,4 +1,4 @@
-"""`Metric`: a function of a confusion matrix that is loss, score and tuning target at once."""
+"""`Metric`: a function of a confusion matrix that is a loss, a score and a tuning target at once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from evalign.metrics._counting import label_confusion
 class Metric(ABC):
     """What a classifier is judged by: a function M(C) of a confusion matrix.
 
-    Rows of C are true classes, columns predicted ones. Leading dimensions are batches, so that many
-    thresholds, labels or models are judged at once.
+    Rows of C are true classes, columns are predicted classes. Leading dimensions are batches, so that many
+    thresholds, labels or models can be evaluated at once.
 
     >>> from evalign import metrics
     >>> f1 = metrics.f1()
@@ -33,7 +33,7 @@ class Metric(ABC):
     '0.5 * f1() + 0.5 * mcc()'
     """
 
-    #: True if the metric reads a whole curve, a confusion matrix for each of many thresholds.
+    #: True if the metric needs a whole curve: one confusion matrix per threshold.
     over_thresholds = False
 
     def __init__(
@@ -52,11 +52,11 @@ class Metric(ABC):
 
     @abstractmethod
     def _value(self, matrix: Tensor) -> Tensor:
-        """The value of each matrix (..., d, d), already checked."""
+        """The value of each matrix (..., d, d); the matrix is already checked."""
 
     @abstractmethod
     def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
-        """The value over labels, from (..., L, 2, 2), already checked."""
+        """The value over labels from (..., L, 2, 2); the matrix is already checked."""
 
     @property
     def is_scalar(self) -> bool:
@@ -75,7 +75,7 @@ class Metric(ABC):
 
     @property
     def spelling(self) -> str:
-        """The name as it stands inside a larger expression."""
+        """The name as it is written inside a larger expression."""
         return f"{self.name}()" if self.name.isidentifier() else self.name
 
     def __call__(self, matrix: Any) -> Tensor:
@@ -83,11 +83,11 @@ class Metric(ABC):
         return self._value(as_matrix(matrix))
 
     def over_labels(self, matrix: Any, *, keep_absent: bool = True) -> Tensor:
-        """The metric of a multilabel problem from one 2 x 2 matrix a label, (..., L, 2, 2).
+        """The metric of a multilabel problem from one 2 x 2 matrix per label, (..., L, 2, 2).
 
-        `average="micro"` adds the matrices of all labels, `"weighted"` weighs labels by their
+        `average="micro"` adds the matrices of all labels, `"weighted"` weights labels by their
         positives, anything else is the mean over labels. A label with neither true nor predicted
-        positives counts 0, as in scikit-learn, or leaves the mean with `keep_absent=False`.
+        positives counts as 0, as in scikit-learn, or is left out of the mean with `keep_absent=False`.
 
         >>> from evalign import metrics
         >>> metrics.f1().over_labels(torch.tensor([[[5.0, 1], [1, 3]], [[8.0, 2], [0, 0]]]))
@@ -113,7 +113,7 @@ class Metric(ABC):
                 return torch.zeros_like(point)
             whole = point.shape[:-3] if self.over_thresholds else point.shape[:-2]
             if value.shape != whole:
-                raise expected("average", "that gives one number, since a gradient needs one", None)
+                raise expected("average", "that gives one number, as a gradient requires", None)
             (gradient,) = torch.autograd.grad(value.sum(), point, materialize_grads=True)
         return gradient
 
@@ -126,8 +126,8 @@ class Metric(ABC):
     ) -> Any:
         """The metric of predicted labels, equal to scikit-learn's function of the same name.
 
-        Classes are sorted; for two classes the second one is class 1. `labels` names all classes
-        where the data may miss some. Two-dimensional 0/1 arrays are multilabel.
+        Classes are sorted; of two classes the second is class 1. `labels` names all classes when some may
+        be absent from the data. Two-dimensional 0/1 arrays are multilabel.
 
         >>> from evalign import metrics
         >>> metrics.recall().score(["no", "yes", "yes"], ["no", "yes", "no"])
@@ -184,15 +184,15 @@ class Metric(ABC):
 
 
 class CombinedMetric(Metric):
-    """Two metrics, or a metric and a number, joined by + - * /."""
+    """Two metrics, or a metric and a number, combined by + - * /."""
 
     def __init__(self, symbol: str, left: Metric | float, right: Metric | float) -> None:
         def write(part: Metric | float, text: Callable[[Metric], str]) -> str:
             if not isinstance(part, Metric):
                 return repr(part)
             inner = text(part)
-            joined = isinstance(part, CombinedMetric) or inner == part.formula
-            return f"({inner})" if joined and symbol != "+" else inner
+            compound = isinstance(part, CombinedMetric) or inner == part.formula
+            return f"({inner})" if compound and symbol != "+" else inner
 
         name, formula = (
             f"{write(left, text)} {symbol} {write(right, text)}"
@@ -240,15 +240,15 @@ class Constraint:
 
     @property
     def name(self) -> str:
-        """The constraint as `evalign.metrics.as_constraint` reads it back."""
+        """The text that `evalign.metrics.as_constraint` reads back."""
         return f"{self.metric.spelling} {self.sense} {_plain(self.bound)}"
 
     def slack(self, matrix: Any) -> Tensor:
-        """By how much the constraint is met; negative where it is missed."""
+        """By how much the constraint is satisfied; negative where it is violated."""
         return self._distance(self.metric(matrix))
 
     def slack_over_labels(self, matrix: Any, *, keep_absent: bool = True) -> Tensor:
-        """The slack of a multilabel problem from one 2 x 2 matrix a label, as `Metric.over_labels`.
+        """The slack of a multilabel problem from one 2 x 2 matrix per label, as in `Metric.over_labels`.
 
         >>> from evalign import metrics
         >>> labels = torch.tensor([[[5.0, 1], [1, 3]], [[8.0, 2], [0, 0]]])
@@ -261,8 +261,8 @@ class Constraint:
         return self.sign * (value - self.bound)
 
     def __bool__(self) -> bool:
-        # Python reads 0.8 <= precision() <= 0.9 as two bounds joined by `and`, which would drop the first.
-        raise TypeError(f"Expected one bound a constraint, but {self.name} was asked whether it is true.")
+        # Python reads 0.8 <= precision() <= 0.9 as two constraints joined by `and`, which drops the first.
+        raise TypeError(f"Expected one bound per constraint, but the truth value of {self.name} was used.")
 
     def __repr__(self) -> str:
         return f"Constraint({self.name!r})"
@@ -280,27 +280,27 @@ def _combine(sign: str, left: Metric | float, right: Metric | float) -> Metric:
     for part in (left, right):
         if isinstance(part, Metric):
             if part.over_thresholds:
-                raise ValueError(f"Expected metrics of one matrix beside `{sign}`, but got {part.name}.")
+                raise ValueError(f"Expected metrics of one matrix in `{sign}`, but got {part.name}.")
             if not part.is_scalar:
                 raise expected("average", "that gives one number in arithmetic", None)
         elif not is_number(part):
-            raise TypeError(f"Expected a metric or a finite number beside `{sign}`, but got {part!r}.")
+            raise TypeError(f"Expected a metric or a finite number in `{sign}`, but got {part!r}.")
     left, right = (part if isinstance(part, Metric) else _plain(part) for part in (left, right))
     return CombinedMetric(sign, left, right)
 
 
 def _plain(number: float) -> float:
-    """A number as Python writes it: 2 rather than 2.0, and nothing of NumPy."""
+    """A plain Python number: 2 rather than 2.0, and without NumPy's type."""
     value = float(number)
     return int(value) if value.is_integer() else value
 
 
 def _orientation(sign: str, left: Metric | float, right: Metric | float) -> bool:
-    """Whether more of the result is better."""
+    """Whether a higher result is better."""
     if isinstance(left, Metric) and isinstance(right, Metric):
         if sign in "+*" and left.higher_is_better != right.higher_is_better:
             raise ValueError(
-                f"Expected metrics that are both better when higher or both when lower beside `{sign}`, "
+                f"Expected metrics with the same direction (higher or lower is better) in `{sign}`, "
                 f"but got {left.name} and {right.name}."
             )
         return left.higher_is_better

@@ -1,4 +1,4 @@
-"""The named metrics. Each is one formula of counts; this is the place to add another."""
+"""The named metrics, each one formula of counts. Add a new metric here."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from evalign.metrics._counts import Average, CountMetric
 from evalign.metrics._metric import Metric
 
 Beta = float | Sequence[float]
-#: Beyond it, F-beta is recall, and beta^2 may not fit the type of the counts.
-LARGEST_BETA = 1e9
+#: Above this, F-beta equals recall and beta^2 may overflow the type of the counts.
+MAX_BETA = 1e9
 
 
 def accuracy() -> Metric:
@@ -40,7 +40,7 @@ def balanced_accuracy() -> Metric:
 
 
 def precision(*, average: Average = "auto", positive: int = 1) -> Metric:
-    """The share of the predictions of a class that are right: tp / (tp + fp); 0 if none is made.
+    """The share of a class's predictions that are right: tp / (tp + fp); 0 if there are none.
 
     >>> precision()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.7500)
@@ -49,7 +49,7 @@ def precision(*, average: Average = "auto", positive: int = 1) -> Metric:
 
 
 def recall(*, average: Average = "auto", positive: int = 1) -> Metric:
-    """The share of a class that is found: tp / (tp + fn); 0 for a class without true rows.
+    """The share of a class's rows that are found: tp / (tp + fn); 0 for a class without true rows.
 
     >>> recall()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.6000)
@@ -58,7 +58,7 @@ def recall(*, average: Average = "auto", positive: int = 1) -> Metric:
 
 
 def specificity(*, average: Average = "auto", positive: int = 1) -> Metric:
-    """The share of the other classes that is kept out: tn / (tn + fp).
+    """The share of the other classes' rows that are rejected: tn / (tn + fp).
 
     >>> specificity()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.8000)
@@ -67,10 +67,10 @@ def specificity(*, average: Average = "auto", positive: int = 1) -> Metric:
 
 
 def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> Metric:
-    """Precision and recall in one number, recall counting beta times as much.
+    """Precision and recall in one number, with recall counting beta times as much.
 
-    (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp). `beta` is one number, or one a class:
-    above 1 prefers recall, below 1 precision.
+    (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp). `beta` is one number, or one per class: above 1
+    favours recall, below 1 precision.
 
     >>> fbeta(2)(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.6250)
@@ -80,8 +80,8 @@ def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> 
     if isinstance(beta, np.ndarray | np.generic | Tensor):
         beta = beta.tolist()
     betas = list(beta) if isinstance(beta, Sequence) else [beta]
-    if not betas or not all(is_number(value) and 0 <= value <= LARGEST_BETA for value in betas):
-        raise expected("beta", f"to be one number in [0, {LARGEST_BETA:g}], or one a class", repr(beta))
+    if not betas or not all(is_number(value) and 0 <= value <= MAX_BETA for value in betas):
+        raise expected("beta", f"to be one number in [0, {MAX_BETA:g}], or one per class", repr(beta))
     if isinstance(beta, Sequence) and average == "micro":
         raise expected("beta", "to be one number with average='micro'", repr(beta))
     formula = "(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)"
@@ -111,7 +111,7 @@ def jaccard(*, average: Average = "auto", positive: int = 1) -> Metric:
 def gmean() -> Metric:
     """The geometric mean of the recalls of the classes that have true rows.
 
-    0 as soon as one of them is never found (its gradient is then 0 too).
+    It is 0, with gradient 0, as soon as one of these classes is never predicted correctly.
 
     >>> gmean()(torch.tensor([[8.0, 2.0], [5.0, 5.0]]))
     tensor(0.6325)
@@ -123,7 +123,7 @@ def mcc() -> Metric:
     """Matthews correlation coefficient, for any number of classes.
 
     (c s - sum_k p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)) with c the trace, s the total,
-    t the row sums, p the column sums. 0 if all rows are of one class, or predicted as one.
+    t the row sums, p the column sums. 0 if all rows have one class, or are predicted as one class.
 
     >>> mcc()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.4082)
@@ -136,7 +136,7 @@ def mcc() -> Metric:
 
 
 def cohen_kappa() -> Metric:
-    """Agreement beyond chance: (observed - by chance) / (1 - by chance); 0 if chance is certain.
+    """Agreement beyond chance: (observed - chance) / (1 - chance); 0 if chance agreement is certain.
 
     >>> cohen_kappa()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.4000)
@@ -148,7 +148,7 @@ def cohen_kappa() -> Metric:
 
 
 def informedness(*, average: Average = "auto", positive: int = 1) -> Metric:
-    """Youden's J: recall + specificity - 1. For two classes it is the same seen from either.
+    """Youden's J: recall + specificity - 1; for two classes, the same from either side.
 
     >>> informedness()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.4000)
@@ -157,9 +157,9 @@ def informedness(*, average: Average = "auto", positive: int = 1) -> Metric:
 
 
 def cost(matrix: Any) -> Metric:
-    """The mean cost of a row, `matrix[i][j]` being the cost of predicting j where i is true.
+    """The mean cost per row, with `matrix[i][j]` the cost of predicting j where i is true.
 
-    Lower is better: as a loss it is used as it is, not as 1 - M.
+    Lower is better: the loss is the cost itself, not 1 - M.
 
     >>> cost([[0, 1], [10, 0]])(torch.tensor([[90.0, 5.0], [2.0, 3.0]]))
     tensor(0.2500)
@@ -167,12 +167,12 @@ def cost(matrix: Any) -> Metric:
     try:
         table = torch.as_tensor(matrix, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        wanted = "to hold one row of costs for each class"
+        wanted = "to contain one row of costs per class"
         raise expected("matrix", wanted, repr(matrix), f"({error})") from None
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < 2:
         raise expected("matrix", "of shape (d, d) with d >= 2", f"shape {tuple(table.shape)}")
     if not table.isfinite().all():
-        raise expected("matrix", "to hold finite costs", table.tolist())
+        raise expected("matrix", "to contain finite costs", table.tolist())
     name = f"cost(matrix={[[_short(v) for v in row] for row in table.tolist()]})"
     formula = "sum(matrix * C) / total"
     return CountMetric(
@@ -216,30 +216,32 @@ def _jaccard(c: Confusion) -> Tensor:
 def _gmean(c: Confusion) -> Tensor:
     occurs = c.actual != 0
     missed = ((c.tp <= 0) & occurs).any(-1, keepdim=True)
-    found = torch.where(occurs & ~missed, c.recall, 1.0)
-    value = weighted_mean(found.log(), occurs).exp().unsqueeze(-1) * (occurs.any(-1, keepdim=True) & ~missed)
+    recalls = torch.where(occurs & ~missed, c.recall, 1.0)
+    value = weighted_mean(recalls.log(), occurs).exp().unsqueeze(-1) * (
+        occurs.any(-1, keepdim=True) & ~missed
+    )
     return torch.where(c.total.isnan(), c.total, value)
 
 
 def _mcc(c: Confusion) -> Tensor:
-    return divide(_beyond_chance(c), root(_spread(c.predicted) * _spread(c.actual)))
+    return divide(_excess_agreement(c), root(_spread(c.predicted) * _spread(c.actual)))
 
 
-def _beyond_chance(c: Confusion) -> Tensor:
-    """(c s - sum_k p_k t_k) / s^2, summed class by class so that rare classes do not round away."""
+def _excess_agreement(c: Confusion) -> Tensor:
+    """(c s - sum_k p_k t_k) / s^2, summed class by class so that rare classes are not lost to rounding."""
     tp, fp, fn, tn = (divide(count, c.total) for count in (c.tp, c.fp, c.fn, c.tn))
     return (tp * tn - fp * fn).sum(-1, keepdim=True)
 
 
 def _spread(counts: Tensor) -> Tensor:
-    """1 - sum_k p_k^2 of the shares p_k; exactly 0 where one class has all."""
+    """1 - sum_k p_k^2 of the shares p_k; exactly 0 if one class has everything."""
     total = counts.sum(-1, keepdim=True)
     return (divide(counts, total) * divide(total - counts, total)).sum(-1, keepdim=True)
 
 
 def _cohen_kappa(c: Confusion) -> Tensor:
-    apart = (divide(c.actual, c.total) * divide(c.total - c.predicted, c.total)).sum(-1, keepdim=True)
-    return divide(_beyond_chance(c), apart)
+    disagreement = (divide(c.actual, c.total) * divide(c.total - c.predicted, c.total)).sum(-1, keepdim=True)
+    return divide(_excess_agreement(c), disagreement)
 
 
 def _informedness(c: Confusion) -> Tensor:

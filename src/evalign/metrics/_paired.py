@@ -1,4 +1,4 @@
-"""Two classifiers on the same rows: how sure is the difference of a metric?"""
+"""The uncertainty of the difference between two classifiers on the same rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def paired_error(
     second: Tensor,
     weight: Tensor | None = None,
 ) -> float:
-    """The standard error of M(first) - M(second), predicted classes of the same rows, by the delta method.
+    """The standard error of M(first) - M(second) for two predictions of the same rows, by the delta method.
 
-    To first order a row that is predicted differently moves the metric by W[y, first] - W[y, second],
-    with W = dM/dC at the mean confusion `matrix` of both; the others move nothing. For accuracy this is
-    the error of McNemar's test.
+    To first order, a row that is predicted differently changes the metric by W[y, first] - W[y, second],
+    with W = dM/dC at the mean confusion `matrix` of both; other rows do not change it. For accuracy this is
+    the standard error of McNemar's test.
 
     >>> import torch
     >>> from evalign import metrics

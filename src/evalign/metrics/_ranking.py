@@ -1,4 +1,4 @@
-"""Metrics of a whole curve, from one confusion matrix for each of many thresholds."""
+"""Metrics of a whole curve, from one confusion matrix per threshold."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Auroc(Metric):
         sample_weight: Any = None,
         labels: Sequence[Any] | None = None,
     ) -> float:
-        """The area under the curve over all thresholds; `y_pred` holds scores, not labels.
+        """The area under the curve over all thresholds; `y_pred` contains scores, not labels.
 
         >>> auroc().score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
         0.75
@@ -66,7 +66,7 @@ class _Auroc(Metric):
         if truth.shape != scores.shape or truth.size == 0:
             raise expected("y_pred", f"with one score for each of {truth.size} rows", scores.size)
         if not np.isfinite(scores).all():
-            raise expected("y_pred", "to hold finite scores", "NaN or inf")
+            raise expected("y_pred", "to contain finite scores", "NaN or inf")
         classes = np.unique(truth if labels is None else np.asarray(labels))
         if classes.size > 2:
             raise expected("y_true", "with two classes", f"{classes.size}")
@@ -87,8 +87,8 @@ class _Auroc(Metric):
 def auroc() -> Metric:
     """The area under the ROC curve, by the trapezoid rule with both end points (0, 0) and (1, 1).
 
-    It reads confusion matrices of many thresholds, (..., thresholds, 2, 2), in any order. Where one
-    class has no rows the area is 0.
+    It takes the confusion matrices of many thresholds, (..., thresholds, 2, 2), in any order. If one class
+    has no rows, the area is 0.
 
     >>> auroc()(torch.tensor([[[6.0, 4.0], [1.0, 9.0]], [[9.0, 1.0], [4.0, 6.0]]]))
     tensor(0.8250)

@@ -1,4 +1,4 @@
-"""Metrics by name, by text and from Python functions."""
+"""Metrics from names, texts and Python functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from evalign._typing import ConstraintsLike, MetricLike
 from evalign.metrics import _named
 from evalign.metrics._confusion import Confusion
 from evalign.metrics._counts import Average, CountMetric
-from evalign.metrics._expression import NAMES, Expression, float_or_refuse, parse
+from evalign.metrics._expression import NAMES, Expression, as_float, parse
 from evalign.metrics._metric import Constraint, Metric
 from evalign.metrics._ranking import auroc
 
-#: Every named metric, by the name used in Python, in texts and on command lines.
+#: Every named metric, by the name used in Python, in texts and on the command line.
 NAMED: dict[str, Callable[..., Metric]] = {
     factory.__name__: factory
     for factory in (
@@ -55,9 +55,9 @@ def metric(
     positive: int = 1,
     higher_is_better: bool = True,
 ) -> Metric | Callable[[Function], Metric]:
-    """Make a metric of a Python function of a `Confusion`, or of a text. Also a decorator.
+    """Make a metric from a Python function of a `Confusion`, or from a text. Also a decorator.
 
-    One value a class is averaged as `average` says; a single value is taken as it is. The function
+    One value per class is averaged according to `average`; a single value is used as it is. The function
     sees one matrix (d, d) at a time and must be written with tensor operations (no `if` on values).
 
     >>> import torch
@@ -106,10 +106,10 @@ def as_metric(definition: MetricLike, *, scalar: bool = False) -> Metric:
     Traceback (most recent call last):
     ValueError: Expected `metric` to be a known name, but got 'f2'. Did you mean 'f1'?
     """
-    made = _make(definition)
-    if scalar and not made.is_scalar:
-        raise expected("metric", "that gives one number from predicted classes", made.name)
-    return made
+    result = _make(definition)
+    if scalar and not result.is_scalar:
+        raise expected("metric", "that gives one number from predicted classes", result.name)
+    return result
 
 
 def _make(definition: Any) -> Metric:
@@ -120,8 +120,8 @@ def _make(definition: Any) -> Metric:
     if any(definition is factory for factory in NAMED.values()):  # parentheses were forgotten
         return as_metric(f"{definition.__name__}()")
     if not isinstance(definition, str):
-        made: Metric = metric(definition)
-        return made
+        result: Metric = metric(definition)
+        return result
     tree = parse(definition)
     if isinstance(tree, ast.Name) and (tree.id in NAMED or tree.id not in NAMES):
         return _call(tree.id, [], definition)
@@ -135,7 +135,7 @@ def _make(definition: Any) -> Metric:
     return metric(definition)
 
 
-def as_constraint(given: Constraint | str) -> Constraint:
+def as_constraint(definition: Constraint | str) -> Constraint:
     """Make a constraint from its text, such as "precision >= 0.9".
 
     The left side is anything `as_metric` accepts, the right side a number. A constraint reads back from its
@@ -149,23 +149,23 @@ def as_constraint(given: Constraint | str) -> Constraint:
     Traceback (most recent call last):
     ValueError: Expected `constraint` to be a metric, >= or <=, and a number, but got 'precision > 0.9'.
     """
-    if isinstance(given, Constraint):
-        return given
+    if isinstance(definition, Constraint):
+        return definition
     wanted = "to be a metric, >= or <=, and a number"
-    if not isinstance(given, str):
-        raise expected("constraint", wanted, show(given))
-    left, sense, right = [*re.split("([<>]=)", given, maxsplit=1), "", ""][:3]
+    if not isinstance(definition, str):
+        raise expected("constraint", wanted, show(definition))
+    left, sense, right = [*re.split("([<>]=)", definition, maxsplit=1), "", ""][:3]
     try:
         bound = float(right)
     except ValueError:
-        raise expected("constraint", wanted, repr(given)) from None
+        raise expected("constraint", wanted, repr(definition)) from None
     if not is_number(bound):
-        raise expected("constraint", "with a finite number", repr(given))
+        raise expected("constraint", "with a finite number", repr(definition))
     constrained = as_metric(left.strip())
     return constrained >= bound if sense == ">=" else constrained <= bound
 
 
-def as_constraints(given: ConstraintsLike) -> tuple[Constraint, ...]:
+def as_constraints(definitions: ConstraintsLike) -> tuple[Constraint, ...]:
     """Read the argument `constraints` of a loss, a rule or a classifier: none, one or several.
 
     >>> as_constraints(["precision >= 0.9", "specificity >= 0.5"])
@@ -173,11 +173,11 @@ def as_constraints(given: ConstraintsLike) -> tuple[Constraint, ...]:
     >>> as_constraints("recall >= 0.8"), as_constraints(())
     ((Constraint('recall() >= 0.8'),), ())
     """
-    if isinstance(given, Constraint | str):
-        return (as_constraint(given),)
-    if not isinstance(given, list | tuple):
-        raise expected("constraints", "to be a list of constraints or texts", show(given))
-    return tuple(as_constraint(one) for one in given)
+    if isinstance(definitions, Constraint | str):
+        return (as_constraint(definitions),)
+    if not isinstance(definitions, list | tuple):
+        raise expected("constraints", "to be a list of constraints or texts", show(definitions))
+    return tuple(as_constraint(one) for one in definitions)
 
 
 def _names_a_metric(node: ast.AST) -> bool:
@@ -185,9 +185,9 @@ def _names_a_metric(node: ast.AST) -> bool:
 
 
 def _combine(node: ast.expr, text: str) -> Metric | float:
-    """Arithmetic of calls of named metrics and numbers."""
+    """Evaluate arithmetic of named metrics and numbers."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        float_or_refuse(node.value, text)  # type: ignore[arg-type]
+        as_float(node.value, text)  # type: ignore[arg-type]
         return node.value  # type: ignore[return-value]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_combine(node.operand, text)
@@ -199,7 +199,7 @@ def _combine(node: ast.expr, text: str) -> Metric | float:
         if not isinstance(left, Metric):
             left, right = float(left), float(right)  # type: ignore[arg-type]
             if sign == "__truediv__" and right == 0:
-                raise expected("metric", "without a division of numbers by 0", repr(text))
+                raise expected("metric", "without division by 0", repr(text))
         return getattr(left, sign)(right)  # type: ignore[no-any-return]
     if _names_a_metric(node):
         assert isinstance(node, ast.Call)
@@ -208,7 +208,7 @@ def _combine(node: ast.expr, text: str) -> Metric | float:
     if isinstance(node, ast.Call):
         return metric(ast.unparse(node))
     raise expected(
-        "metric", "to join calls of metrics and numbers by + - * /",
+        "metric", "to combine calls of metrics and numbers with + - * /",
         f"{type(node).__name__.lower()} in {text!r}",
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""From memberships to a confusion matrix: each row's memberships are added to its true class."""
+"""Soft confusion matrices: each row's memberships are added to the row of its true class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def soft_confusion(
 ) -> Tensor:
     """C[i, j] = sum of the memberships in j of the rows of true class i, (d, d).
 
-    `targets` are class indices (n,) or soft targets (n, d); `weight` (n,) weighs the rows. Memory is
+    `targets` are class indices (n,) or soft targets (n, d); `weight` (n,) weights the rows. Memory is
     O(n d + d^2).
 
     >>> soft_confusion(torch.tensor([[0.9, 0.1], [0.4, 0.6]]), torch.tensor([0, 1]), 2)
@@ -41,10 +41,10 @@ def binary_soft_confusion(
     step: Step,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """One 2 x 2 matrix for each threshold: (n,) probabilities of class 1 give (thresholds, 2, 2).
+    """One 2 x 2 matrix per threshold: probabilities (n,) of class 1 give (thresholds, 2, 2).
 
-    With one column a label, (n, L), the result is (thresholds, L, 2, 2). `targets` are 0/1, or in
-    between for soft ones; `weight` has the shape of the probabilities, or (n,).
+    With one column per label, (n, L), the result is (thresholds, L, 2, 2). `targets` are 0 or 1, or in
+    between if soft; `weight` has the shape of the probabilities, or (n,).
 
     >>> from evalign.softsets import HardStep
     >>> p, y = torch.tensor([0.2, 0.6, 0.9]), torch.tensor([0, 0, 1])

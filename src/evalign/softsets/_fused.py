@@ -1,16 +1,16 @@
 """The soft confusion matrix straight from logits, with its gradient in closed form.
 
 `soft_confusion(soft_assign(softmax(logits)), targets)` written for speed: the same numbers in a
-fraction of the time and memory. The scale is chosen so that the dynamic threshold is 1. Let e be
-exp(logit), e_1 >= e_2 the two largest, and x = 2 e / (e_1 + e_2). The probabilities are then x times
-the threshold, the memberships before normalisation are, for all but the largest,
+fraction of the time and memory. Everything is scaled so that the dynamic threshold is 1. With e =
+exp(logit), e_1 >= e_2 the two largest, and x = 2 e / (e_1 + e_2), the probabilities are x times the
+threshold. The memberships before normalisation are, for all but the largest,
 
     f(x) = s1 x                        for x <= a = 1 - 2.5 T,   s1 = T / a
            s1 a + s2 (x - a)           above,                    s2 = (1 - 2 T) / (5 T)
 
-and with u = x_1, X = sum(x), b = 1 + 2.5 T the largest has s2 (min(u, b) - 1) + 1/2 + k T / (X - b),
-k = max(u - b, 0). No softmax is needed, and x_2 = 2 - u makes the chain rule through the threshold a
-shift of mass between the two largest.
+and with u = x_1, X = sum(x), b = 1 + 2.5 T, the largest is s2 (min(u, b) - 1) + 1/2 + k T / (X - b),
+k = max(u - b, 0). No softmax is needed, and since x_2 = 2 - u, the chain rule through the threshold
+only shifts gradient between the two largest.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from evalign.softsets._confusion import soft_confusion
 from evalign.softsets._memberships import soft_assign
 from evalign.softsets._steps import LinearStep, Step, check_temperature
 
-#: Up to this many classes the work is done with rows as the last dimension, which vectorises.
+#: Up to this many classes, rows are the last dimension, which vectorises better.
 FEW = 48
-#: How many logits are worked on at once on a CPU: few enough to stay in its cache.
+#: The number of logits processed at once on a CPU: few enough to stay in its cache.
 BLOCK = 2**20
 
 
@@ -41,8 +41,8 @@ def logit_confusion(
 ) -> Tensor:
     """The soft confusion matrix (d, d) of logits (n, d), targets and row weights (n,).
 
-    The same as softmax, `soft_assign` and `soft_confusion`, only faster for class indices (n,) and
-    the linear step. A NaN or +inf among the logits makes the whole matrix NaN.
+    The same as softmax, `soft_assign` and `soft_confusion`, but faster for class indices (n,) and the
+    linear step. A NaN or +inf among the logits makes the whole matrix NaN.
 
     >>> z, y = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), torch.tensor([0, 1])
     >>> logit_confusion(z, y, torch.ones(2)).sum(1)
@@ -64,9 +64,9 @@ def logit_confusion(
 def binary_logit_confusion(
     logits: Tensor, targets: Tensor, weight: Tensor, *, temperature: float = 0.2
 ) -> Tensor:
-    """The soft confusion matrix (2, 2) at threshold 0.5, of one logit a row (n,) or two (n, 2).
+    """The soft confusion matrix (2, 2) at threshold 0.5, from one logit per row (n,) or two (n, 2).
 
-    `targets` (n,) are 0/1 or the probability of class 1.
+    `targets` (n,) are 0 or 1, or the probability of class 1.
 
     >>> binary_logit_confusion(torch.tensor([2.0, -1.0]), torch.tensor([1, 0]), torch.ones(2))
     tensor([[0.7773, 0.2227],
@@ -96,7 +96,7 @@ def _many(logits: Tensor, targets: Tensor, weight: Tensor, temperature: float) -
 
 
 class _Two(torch.autograd.Function):
-    """Two classes: the threshold is always 0.5, and one probability says all."""
+    """Two classes: the threshold is always 0.5, and one probability is enough."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, actual: Tensor, temperature: float) -> Tensor:
@@ -105,16 +105,16 @@ class _Two(torch.autograd.Function):
         flat, steep = _slopes(temperature)
         near = p.clamp(0.5 - 1.25 * temperature, 0.5 + 1.25 * temperature)
         inside = (near * (steep - flat)).add_(p, alpha=flat).add_(0.5 - 0.5 * steep)
-        inside.add_(margin, alpha=0.0)  # NaN where the margin is not finite, and so in all of the matrix
+        inside.add_(margin, alpha=0.0)  # NaN if a margin is not finite, which makes the whole matrix NaN
         ctx.save_for_backward(logits, actual, p, near)
         ctx.temperature = temperature
-        found = actual @ inside
-        return torch.stack([actual.sum(-1) - found, found], -1)
+        positive = actual @ inside
+        return torch.stack([actual.sum(-1) - positive, positive], -1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         logits, actual, p, near = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is asked for: use differentiable operations
+        if torch.is_grad_enabled():  # for a second derivative, use differentiable operations
             p = (logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0]).sigmoid()
         flat, steep = _slopes(ctx.temperature)
         slope = (p == near).to(p.dtype).mul_(steep - flat).add_(flat)
@@ -143,7 +143,7 @@ class _Many(torch.autograd.Function):
         x.scatter_(dim, first, -torch.inf)
         runner_up, second = _max(x, dim)
         u = (top - runner_up).sigmoid_().mul_(2)
-        x.sub_(top - u.log()).exp_()  # 0 where the largest stood
+        x.sub_(top - u.log()).exp_()  # 0 in place of the largest
         total = x.sum(dim, keepdim=True).add_(u)
         k = (u - b).clamp_min_(0)
         slope = (total - b).reciprocal_().mul_(temperature) if floor == 0 else torch.zeros_like(u)
@@ -166,7 +166,7 @@ class _Many(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         logits, targets, weight, x, g, first, second, u, k, slope, norm, scale = ctx.saved_tensors
         temperature = ctx.temperature
-        if torch.is_grad_enabled():  # a second derivative is asked for: use the plain formula
+        if torch.is_grad_enabled():  # for a second derivative, use the plain formula
             matrix = _plain(logits, targets, weight, temperature)
             grads = torch.autograd.grad(matrix, logits, gradient, create_graph=True)
             return grads[0], None, None, None
@@ -191,14 +191,14 @@ class _Many(torch.autograd.Function):
 
 
 def _pieces(temperature: float) -> tuple[float, float, float, float, float]:
-    """Knots a and b, slopes s1 and s2, and the value at 0, which is 0 but at temperature 0.4."""
+    """Knots a and b, slopes s1 and s2, and the value at 0, which is 0 except at temperature 0.4."""
     a, b = 1 - 2.5 * temperature, 1 + 2.5 * temperature
     s2 = (1 - 2 * temperature) / (5 * temperature)
     return (a, b, temperature / a, s2, 0.0) if a > 0 else (a, b, s2, s2, temperature)
 
 
 def _max(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """The largest value and its index, with the dimension kept; much faster than `torch.max`."""
+    """The largest value and its index, keeping the dimension; much faster than `torch.max`."""
     value = x.amax(dim, keepdim=True)
     places = torch.arange(x.shape[dim], dtype=x.dtype, device=x.device).unsqueeze(-1 - dim)
     return value, x.clone().eq_(value).mul_(places).amax(dim, keepdim=True).long()

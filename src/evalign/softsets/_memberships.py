@@ -1,4 +1,4 @@
-"""Memberships of many classes: a step at the dynamic threshold, made to sum to one."""
+"""Memberships in many classes: a step at the dynamic threshold, normalised to sum to 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evalign.softsets._steps import LinearStep, Step
 
 
 def dynamic_threshold(probabilities: Tensor) -> Tensor:
-    """The mean of the two largest probabilities of each row: only the argmax lies above it.
+    """The mean of each row's two largest probabilities: only the argmax lies above it.
 
     >>> import torch
     >>> dynamic_threshold(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
@@ -21,12 +21,12 @@ def dynamic_threshold(probabilities: Tensor) -> Tensor:
     if probabilities.ndim < 1 or probabilities.shape[-1] < 2:
         shape = tuple(probabilities.shape)
         raise expected("probabilities", "of shape (..., d) with d >= 2", f"shape {shape}")
-    # Two probabilities cannot sum to more than 1; by rounding they do.
+    # Two probabilities sum to at most 1, except through rounding.
     return probabilities.topk(2, dim=-1).values.mean(-1).clamp(max=0.5)
 
 
 def soft_assign(probabilities: Tensor, temperature: float = 0.2, *, step: Step | None = None) -> Tensor:
-    """How far each row belongs to each class: H_T(p, tau(p)) divided by its sum over the classes.
+    """The membership of each row in each class: H_T(p, tau(p)) divided by its sum over the classes.
 
     Rows sum to 1 and become one-hot as the temperature goes to 0. `step` replaces the linear step
     with temperature.

@@ -1,4 +1,4 @@
-"""Steps: how far a probability counts as "above the threshold"."""
+"""Steps: to what degree a probability counts as above a threshold."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from evalign._errors import expected
 
 _Pieces = tuple[Tensor | float, Tensor | float, Tensor | float, Tensor | float, Tensor | float]
 
-#: The largest temperature: above it the outer pieces of the linear step would have negative length.
-WARMEST = 0.4
+#: The largest temperature: above it, the outer pieces of the linear step would have negative length.
+MAX_TEMPERATURE = 0.4
 
 
 class Step(Protocol):
@@ -24,7 +24,7 @@ class Step(Protocol):
 
 
 class HardStep:
-    """H(p, tau) = 1 if p >= tau else 0: what a classifier does when it is used.
+    """H(p, tau) = 1 if p >= tau else 0: what a classifier does in use.
 
     >>> HardStep()(torch.tensor([0.2, 0.5, 0.9]), 0.5)
     tensor([0., 1., 1.])
@@ -38,13 +38,13 @@ class HardStep:
 
 
 class LinearStep:
-    """The five-point linear step: a steep piece around the threshold, two flat ones outside.
+    """The five-point linear step: a steep piece around the threshold and two flat ones outside.
 
     With tau_m = min(tau, 1 - tau), lo = tau - tau_m / 2 and hi = tau + tau_m / 2 it rises from 0 at 0
     to delta at lo, through 0.5 at tau, to 1 - delta at hi and to 1 at 1. With `temperature` T instead
     of `delta`, delta = T and tau_m = 5 T min(tau, 1 - tau): T -> 0 is the hard step, T = 0.2 is
-    delta = 0.2. At T = 0.4 the piece on the threshold's shorter side is empty, so the step starts at
-    0.4 (or ends at 0.6); just below, that piece is very steep.
+    delta = 0.2. At T = 0.4 the piece on the shorter side of the threshold is empty, so the step starts at
+    0.4 (or ends at 0.6); just below T = 0.4 that piece is very steep.
 
     >>> step = LinearStep()
     >>> step(torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0]), 0.5)
@@ -114,10 +114,10 @@ class SigmoidStep:
 
 
 def check_temperature(temperature: float) -> float:
-    """A temperature in (0, 0.4], or an error that says so."""
+    """Return a temperature in (0, 0.4], or raise an error."""
     if isinstance(temperature, bool) or not isinstance(temperature, int | float):
         raise expected("temperature", "to be a number in (0, 0.4]", repr(temperature))
-    if not 0 < temperature <= WARMEST:
+    if not 0 < temperature <= MAX_TEMPERATURE:
         raise expected("temperature", "in (0, 0.4]", temperature)
     return float(temperature)
 
@@ -129,7 +129,7 @@ def _smaller(a: Tensor | float, b: Tensor | float) -> Tensor | float:
 
 
 def _slope(rise: float, run: Tensor | float) -> Tensor | float:
-    """The slope of an outer piece; 0 where the piece is empty, as at temperature 0.4."""
+    """The slope of an outer piece; 0 if the piece is empty, as at temperature 0.4."""
     if isinstance(run, Tensor):
         empty = run <= 0
         return (rise / run.masked_fill(empty, 1.0)).masked_fill(empty, 0.0)

@@ -1,4 +1,4 @@
-"""Cool a loss as training goes on: from an easy loss to the metric itself."""
+"""Cool a loss during training: from a smooth loss to the metric itself."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from evalign.softsets import check_temperature
 
 
 class HasTemperature(Protocol):
-    """What can be cooled: `MetricLoss`, or anything with a temperature that can be set."""
+    """`MetricLoss`, or anything else with a temperature that can be set."""
 
     temperature: float
 
 
 class Anneal:
-    """Lower the temperature of a loss whenever its validation loss stalls, and say when to stop.
+    """Lower the temperature of a loss whenever its validation loss stalls, and decide when to stop.
 
-    T_k = start * decay^k, not below `floor`. At each temperature, training goes on until `patience`
-    steps in a row have brought no lower validation loss at that temperature; then the loss is cooled.
-    `done` is True once `rounds` temperatures in a row have brought no lower validation loss than all
-    before, or the coldest has stalled. Call `step` once an epoch, as with `ReduceLROnPlateau`.
+    T_k = start * decay^k, but not below `floor`. The loss is cooled when `patience` steps in a row have not
+    lowered the validation loss at the current temperature. `done` becomes True when `rounds` temperatures
+    in a row have not lowered the best validation loss so far, or when the lowest temperature has stalled.
+    Call `step` once per epoch, as with `ReduceLROnPlateau`.
 
     Args:
         loss: The loss whose `temperature` is set.
         start: The first temperature, in (0, 0.4].
-        decay: The factor of each cooling, in (0, 1).
+        decay: The factor by which each cooling lowers the temperature, in (0, 1).
         patience: Steps without improvement before the loss is cooled.
         rounds: Temperatures without improvement before training is done.
         floor: The lowest temperature.
-        tolerance: How much lower a loss must be to count as improvement.
+        tolerance: How much lower a loss must be to count as an improvement.
 
     >>> from evalign import MetricLoss
     >>> loss = MetricLoss("f1")
@@ -64,9 +64,9 @@ class Anneal:
         self.loss = loss
         self.start, self.decay, self.floor, self.tolerance = start, decay, floor, tolerance
         self.patience, self.rounds = patience, rounds
-        #: The lowest validation loss of all.
+        #: The lowest validation loss so far.
         self.best = math.inf
-        #: Whether the last value was the lowest of all: the moment to keep a checkpoint.
+        #: Whether the last value was the lowest so far: the moment to save a checkpoint.
         self.improved = False
         #: Whether training should stop.
         self.done = False
@@ -74,8 +74,8 @@ class Anneal:
         self.history: list[tuple[float, float]] = []
         self._here = math.inf  # the lowest at this temperature
         self._waited = 0
-        self._barren = 0  # temperatures in a row that brought nothing
-        self._fruitful = False  # whether this temperature brought something
+        self._barren = 0  # temperatures in a row without improvement
+        self._fruitful = False  # whether this temperature brought an improvement
         loss.temperature = start
 
     @classmethod
@@ -90,11 +90,11 @@ class Anneal:
 
     @property
     def temperature(self) -> float:
-        """The temperature at present."""
+        """The current temperature."""
         return self.loss.temperature
 
     def step(self, validation_loss: float) -> None:
-        """Take note of a validation loss; cool if it has stalled. A NaN is no improvement."""
+        """Record a validation loss, and cool if it has stalled. A NaN does not count as an improvement."""
         value = float(validation_loss)
         self.history.append((self.temperature, value))
         self._fruitful = self._fruitful or value < self.best - self.tolerance
@@ -116,13 +116,13 @@ class Anneal:
             self.loss.temperature = max(self.floor, self.temperature * self.decay)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes, the temperature included; plain numbers and lists."""
+        """Everything that changes, including the temperature, as plain numbers and lists."""
         keys = ("best", "improved", "done", "_here", "_waited", "_barren", "_fruitful")
         state: dict[str, Any] = {key: getattr(self, key) for key in keys}
         return {**state, "history": [list(pair) for pair in self.history], "temperature": self.temperature}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Restore the state that `state_dict` returned."""
         missing = sorted(self.state_dict().keys() ^ state.keys())
         if missing:
             raise expected("state", "of an `Anneal`", f"other keys: {', '.join(map(str, missing))}")

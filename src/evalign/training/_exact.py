@@ -17,23 +17,23 @@ MicroBatch = tuple[Tensor, Tensor, Tensor | None]
 
 
 class ExactStep:
-    """Backpropagate a metric over a batch of any size as if it were one, a micro-batch at a time.
+    """Backpropagate a metric over a batch of any size, one micro-batch at a time.
 
-    A metric is no mean over rows, so gradients of micro-batches must not simply be added. Pass 1
-    counts the confusion matrix C of all rows without gradients; then W = dL/dC is computed once; pass
-    2 backpropagates <W, C of the micro-batch> for each. The sum is the gradient of the one big batch.
+    A metric is not a mean over rows, so gradients of micro-batches cannot simply be added. Pass 1 counts
+    the confusion matrix C of all rows without gradients; then W = dL/dC is computed once; pass 2
+    backpropagates <W, C of the micro-batch> for each micro-batch. The sum is the gradient of one big batch.
 
-    The random numbers of pass 1 are drawn again in pass 2, so that dropout drops the same, and the
-    model's buffers (running means) are only moved once. A layer that mixes the rows of a batch, such
-    as batch normalisation in training mode, still sees micro-batches, not the whole.
+    Pass 2 uses the random numbers of pass 1 again, so that dropout drops the same units, and the model's
+    buffers (such as running means) are updated only once. A layer that mixes the rows of a batch, such as
+    batch normalisation in training mode, still sees micro-batches rather than the whole batch.
 
-    Under an initialised `torch.distributed` group, C is added up over all processes, and with a model
-    in `DistributedDataParallel` the gradients are exchanged once, at the last micro-batch.
+    Under an initialised `torch.distributed` group, C is summed over all processes, and with a model in
+    `DistributedDataParallel` the gradients are exchanged once, at the last micro-batch.
 
     Args:
         model: The network, called with the inputs of a micro-batch.
         loss: A `MetricLoss` with `memory=0`.
-        micro_batch: Rows of a micro-batch, where a whole tensor is given.
+        micro_batch: Rows per micro-batch if `backward` receives whole tensors.
 
     >>> from evalign import MetricLoss
     >>> _ = torch.manual_seed(0)
@@ -49,9 +49,7 @@ class ExactStep:
         if not isinstance(loss, MetricLoss):
             raise expected("loss", "to be a MetricLoss", type(loss).__name__)
         if loss.memory:
-            raise expected(
-                "loss", "with memory=0: the whole data is seen, there is nothing to remember", loss.memory
-            )
+            raise expected("loss", "with memory=0, since every step sees all rows", loss.memory)
         check_integer(micro_batch=micro_batch)
         self.model, self.loss, self.micro_batch = model, loss, micro_batch
 
@@ -63,8 +61,8 @@ class ExactStep:
     ) -> Tensor:
         """Add the gradient of the loss over all rows to the parameters; return the loss.
 
-        Give tensors of all rows, or in place of `inputs` something that can be gone through twice (a
-        list, a `DataLoader`) with (inputs, targets) or (inputs, targets, sample_weight) in it.
+        Pass tensors of all rows, or as `inputs` an iterable that can be read twice (a list, a `DataLoader`)
+        of (inputs, targets) or (inputs, targets, sample_weight).
         """
         batches = self._batches(inputs, targets, sample_weight)
         replay = _Replay(self.model)
@@ -76,19 +74,19 @@ class ExactStep:
             point = whole.confusion.requires_grad_()
             value = self.loss.objective(point, whole.task)
             (slope,) = torch.autograd.grad(value, point)
-        self.loss.move_multipliers(whole)
+        self.loss.update_multipliers(whole)
         with replay.again():
             self._second_pass(batches, slope, whole.total)
         value = value.detach()
         return value if whole.entropy is None else value + self.loss.anchor * whole.entropy
 
     def _second_pass(self, batches: Iterable[MicroBatch], slope: Tensor, total: Tensor | float) -> None:
-        """Backpropagate; only the last micro-batch lets DistributedDataParallel exchange gradients."""
-        quiet = getattr(self.model, "no_sync", nullcontext)
+        """Backpropagate; DistributedDataParallel exchanges gradients only at the last micro-batch."""
+        without_sync = getattr(self.model, "no_sync", nullcontext)
         waiting: MicroBatch | None = None
         for batch in batches:
             if waiting is not None:
-                with quiet():
+                with without_sync():
                     self._backward_one(waiting, slope, total)
             waiting = batch
         if waiting is not None:
@@ -113,14 +111,14 @@ class ExactStep:
                 raise expected("targets", f"with a row for each of {len(inputs)} inputs, at least one", got)
             return _Split(inputs, targets, sample_weight, self.micro_batch)
         if targets is not None or sample_weight is not None:
-            raise expected("targets", "and `sample_weight` inside the micro-batches", "both beside them")
+            raise expected("targets", "and `sample_weight` inside the micro-batches", "them as arguments")
         if isinstance(inputs, Iterator):
-            raise expected("inputs", "to be gone through twice, such as a list", type(inputs).__name__)
+            raise expected("inputs", "that can be read twice, such as a list", type(inputs).__name__)
         return _Triples(inputs)
 
 
 class _Split:
-    """Tensors cut into micro-batches, anew each time it is gone through."""
+    """Tensors split into micro-batches, again on each iteration."""
 
     def __init__(self, inputs: Tensor, targets: Tensor, weight: Tensor | None, size: int) -> None:
         self.parts = (inputs, targets, weight)
@@ -134,7 +132,7 @@ class _Split:
 
 
 class _Triples:
-    """Micro-batches as they come, with None where there is no weight."""
+    """The user's micro-batches, with None if there is no weight."""
 
     def __init__(self, batches: Iterable[Any]) -> None:
         self.batches = batches
@@ -143,13 +141,13 @@ class _Triples:
         for batch in self.batches:
             if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
                 raise expected(
-                    "inputs", "to hold (inputs, targets) or (inputs, targets, weight)", type(batch)
+                    "inputs", "to contain (inputs, targets) or (inputs, targets, weight)", type(batch)
                 )
             yield batch[0], batch[1], batch[2] if len(batch) == 3 else None
 
 
 class _Replay:
-    """Runs a model twice with the same random numbers and the same buffers."""
+    """Run a model twice with the same random numbers and the same buffers."""
 
     def __init__(self, model: nn.Module) -> None:
         self.buffers = list(model.buffers())
@@ -157,19 +155,19 @@ class _Replay:
 
     @contextmanager
     def record(self) -> Iterator[None]:
-        """Remember the random state and the buffers, and put the buffers back at the end."""
+        """Remember the random state and the buffers, and restore the buffers at the end."""
         self.cpu = torch.get_rng_state()
         self.cuda = [torch.cuda.get_rng_state(device) for device in self.devices]
-        kept = [buffer.clone() for buffer in self.buffers]
+        saved = [buffer.clone() for buffer in self.buffers]
         try:
             yield
         finally:
-            for buffer, value in zip(self.buffers, kept, strict=True):
+            for buffer, value in zip(self.buffers, saved, strict=True):
                 buffer.copy_(value)
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Go back to the remembered random state."""
+        """Restore the remembered random state."""
         torch.set_rng_state(self.cpu)
         for device, state in zip(self.devices, self.cuda, strict=True):
             torch.cuda.set_rng_state(state, device)

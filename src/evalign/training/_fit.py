@@ -1,4 +1,4 @@
-"""The training loop: phases of epochs on data in memory, with early stopping and the best weights kept."""
+"""The training loop: phases of epochs on data in memory, with early stopping and the best weights."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class TrainingData:
         return hard_confusion(predicted, self.y, num_classes, self.weight)
 
     def rows(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The rows of an index."""
+        """The features, targets and weights at an index."""
         weight = None if self.weight is None else self.weight[index]
-        return take(self.x, index), self.y[index], weight
+        return take_rows(self.x, index), self.y[index], weight
 
 
-def take(x: Any, index: Tensor) -> Tensor:
-    """Rows of a tensor by indexing, or of a sparse matrix made dense, a batch at a time.
+def take_rows(x: Any, index: Tensor) -> Tensor:
+    """Select rows of a tensor, or of a sparse matrix as a dense tensor, one batch at a time.
 
-    >>> take(torch.eye(3), torch.tensor([2, 0]))
+    >>> take_rows(torch.eye(3), torch.tensor([2, 0]))
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
@@ -65,7 +65,7 @@ def take(x: Any, index: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Phase:
-    """Epochs with one loss. `by_metric` keeps the weights with the best hard metric, not the lowest loss."""
+    """Epochs with one loss; `by_metric` selects weights by the hard metric, not by the loss."""
 
     name: str
     loss: nn.Module
@@ -77,13 +77,13 @@ class Phase:
 
 
 class Fit:
-    """Train a model phase by phase; `history` has a row for every epoch.
+    """Train a model phase by phase; `history` has one row per epoch.
 
-    Each phase starts from the best weights of the one before. With `by_metric` those weights are kept
-    unless others have a better hard validation metric, by more than one standard error of the paired
-    difference: few rows of a class make any weights the best once in a hundred epochs. With
-    constraints, weights that keep them come first, and if none do, those that miss them least.
-    With a `checkpoint` the state is stored after every epoch, and a run that was killed goes on there.
+    Each phase starts from the best weights of the previous one. With `by_metric`, those weights are only
+    replaced by weights whose hard validation metric is better by more than one standard error of the paired
+    difference: with few rows of a class, chance alone makes some epoch of a hundred look best. With
+    constraints, weights that satisfy them come first, and if there are none, those that violate them least.
+    With a `checkpoint`, the state is stored after every epoch, and a killed run resumes from it.
 
     >>> from evalign import losses, metrics
     >>> _ = torch.manual_seed(0)
@@ -126,13 +126,13 @@ class Fit:
         optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=phase.learning_rate, weight_decay=self.weight_decay
         )
-        anneal = _annealing(phase)
+        anneal = _make_anneal(phase)
         if stored is not None:
             at = self._resume(phase, optimizer, anneal, *stored)
         else:
             at.best.weights = copy.deepcopy(self.model.state_dict())
             if phase.by_metric:
-                at.best.score = self._score(self._judge(phase), phase)
+                at.best.score = self._score(self._evaluate(phase), phase)
                 at.first = Best(at.best.score, {"predicted": self.predicted})
         while not at.finished:
             self._step(phase, optimizer, anneal, at)
@@ -143,34 +143,34 @@ class Fit:
     def _step(
         self, phase: Phase, optimizer: torch.optim.Optimizer, anneal: Anneal | None, at: Progress
     ) -> None:
-        """One epoch: train, judge, keep the best, cool or stop."""
+        """One epoch: train, evaluate, keep the best weights, cool or stop."""
         train_loss = self._epoch(phase, optimizer)
         row: dict[str, Any] = {"phase": phase.name, "epoch": at.epoch, "train_loss": train_loss}
-        row |= {**self._judge(phase), "temperature": getattr(phase.loss, "temperature", None)}
+        row |= {**self._evaluate(phase), "temperature": getattr(phase.loss, "temperature", None)}
         self.history.append(row)
         if self.report is not None:
             self.report(row)
         if not (math.isfinite(train_loss) and math.isfinite(row["valid_loss"])):
-            self._give_up(phase, at)
+            self._warn_not_finite(phase, at)
             at.finished = True
             return
         score = self._score(row, phase)
-        sure = not phase.by_metric or self._surely_above(score, at.first)
-        better = sure and at.best.offer(score, self.model) and bool(self.constraints)
+        significant = not phase.by_metric or self._significantly_above(score, at.first)
+        better = significant and at.best.offer(score, self.model) and bool(self.constraints)
         at.stalled = 0 if better or row["valid_loss"] < at.lowest else at.stalled + 1
         at.lowest = min(at.lowest, row["valid_loss"])
         at.epoch += 1
         if anneal is not None:
             anneal.step(row["valid_loss"])
         stop = at.stalled >= phase.patience if anneal is None else anneal.done
-        # Multipliers take their time: no patience ends their work before the constraints were once kept.
-        climbing = at.best.score[0] < 0 and bool(getattr(phase.loss, "constraints", ()))
-        at.finished = (stop and not climbing) or at.epoch >= phase.max_epochs
+        # Multipliers need time: training does not stop before the constraints have been satisfied once.
+        infeasible = at.best.score[0] < 0 and bool(getattr(phase.loss, "constraints", ()))
+        at.finished = (stop and not infeasible) or at.epoch >= phase.max_epochs
 
     def _state(
         self, phase: Phase, optimizer: torch.optim.Optimizer, anneal: Anneal | None, at: Progress
     ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """All that the next epoch depends on."""
+        """Everything the next epoch depends on."""
         progress = {key: getattr(at, key) for key in ("phase", "epoch", "stalled", "lowest", "finished")}
         facts = {
             "progress": {**progress, "best": list(at.best.score), "first": list(at.first.score)},
@@ -197,9 +197,7 @@ class Fit:
         tensors: dict[str, Tensor],
     ) -> Progress:
         self.model.load_state_dict(take_prefix(tensors, "model"))
-        phase.loss.load_state_dict(
-            take_prefix(tensors, "loss"), strict=False
-        )  # the temperature is the annealing's
+        phase.loss.load_state_dict(take_prefix(tensors, "loss"), strict=False)  # Anneal holds the temperature
         load_optimizer(optimizer, tensors)
         self.generator.set_state(tensors["random.order"])
         torch.set_rng_state(tensors["random.torch"])
@@ -211,15 +209,15 @@ class Fit:
         return Progress(**progress, best=best, first=first)
 
     def _score(self, row: dict[str, Any], phase: Phase) -> tuple[float, float]:
-        """What the best weights have most of."""
+        """What the best weights maximise."""
         if not phase.by_metric:
             return 0.0, -float(row["valid_loss"])
         value = self.metric.sign * float(row["valid_metric"])
-        return -row.get("valid_miss", 0.0), value
+        return -row.get("valid_violation", 0.0), value
 
-    def _surely_above(self, score: tuple[float, float], first: Best) -> bool:
-        """Whether the last weights judged are better than the first by more than chance."""
-        if score[0] > first.score[0]:  # nearer to the constraints
+    def _significantly_above(self, score: tuple[float, float], first: Best) -> bool:
+        """Whether the last weights evaluated are better than the first by more than chance."""
+        if score[0] > first.score[0]:  # closer to satisfying the constraints
             return True
         old, new = first.weights["predicted"], self.predicted
         both = [self.valid.confusion(side, self.num_classes) for side in (old, new)]
@@ -244,34 +242,34 @@ class Fit:
     def _batches(self) -> Iterator[Tensor]:
         order = torch.randperm(len(self.train), generator=self.generator).to(self.train.y.device)
         batches = list(torch.split(order, self.batch_size))
-        if len(batches) > 1 and len(batches[-1]) == 1:  # batch normalisation cannot train on one row
+        if len(batches) > 1 and len(batches[-1]) == 1:  # batch normalisation cannot train on a single row
             batches[-2:] = [torch.cat(batches[-2:])]
         yield from batches
 
     @torch.no_grad()
-    def _judge(self, phase: Phase) -> dict[str, float]:
-        """The loss and the hard metric on the validation part."""
+    def _evaluate(self, phase: Phase) -> dict[str, float]:
+        """The loss and the hard metric on the validation data."""
         self.model.eval()
         phase.loss.eval()
         logits = predict_logits(self.model, self.valid.x)
         loss = _loss(phase.loss, logits, self.valid.y, self.valid.weight)
         self.predicted, self.num_classes = logits.argmax(1), logits.shape[1]
         matrix = self.valid.confusion(self.predicted, self.num_classes)
-        judged = {"valid_loss": float(loss), "valid_metric": float(self.metric(matrix))}
+        row = {"valid_loss": float(loss), "valid_metric": float(self.metric(matrix))}
         if self.constraints:
-            judged["valid_miss"] = max(0.0, *(-float(bound.slack(matrix)) for bound in self.constraints))
-        return judged
+            row["valid_violation"] = max(0.0, *(-float(one.slack(matrix)) for one in self.constraints))
+        return row
 
-    def _give_up(self, phase: Phase, at: Progress) -> None:
+    def _warn_not_finite(self, phase: Phase, at: Progress) -> None:
         warnings.warn(
             f"The loss was not finite in epoch {at.epoch} of phase {phase.name!r}; "
-            "the best weights before it were restored. "
+            "the best weights so far were restored. "
             "Try a lower `learning_rate`, a larger `batch_size`, or scaled features.",
             stacklevel=2,
         )
 
 
-def _annealing(phase: Phase) -> Anneal | None:
+def _make_anneal(phase: Phase) -> Anneal | None:
     loss = phase.loss
     if not isinstance(loss, MetricLoss) or loss.step is not None:
         return None
@@ -287,8 +285,8 @@ def _loss(loss: nn.Module, logits: Tensor, y: Tensor, weight: Tensor | None) -> 
 
 @torch.no_grad()
 def predict_logits(model: nn.Module, x: Any, rows: int = 16384) -> Tensor:
-    """The logits of all rows, a block at a time, in evaluation mode and in the model's precision."""
+    """The logits of all rows, block by block, in evaluation mode and in the model's precision."""
     model.eval()
     weights = next(model.parameters())
     blocks = torch.split(torch.arange(x.shape[0], device=weights.device), rows)
-    return torch.cat([model(take(x, block).to(weights.dtype)) for block in blocks])
+    return torch.cat([model(take_rows(x, block).to(weights.dtype)) for block in blocks])

@@ -1,4 +1,4 @@
-"""Where a training run stands, and the best weights it has seen."""
+"""The progress of a training run, and its best weights so far."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 @dataclass
 class Best:
-    """The best weights so far, and what they scored."""
+    """The best weights so far, and their score."""
 
-    #: Minus the miss of the constraints (0 where they are kept), then the metric or minus the loss.
+    #: Minus the violation of the constraints (0 if satisfied), then the metric or minus the loss.
     score: tuple[float, float] = (-math.inf, -math.inf)
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def offer(self, score: tuple[float, float], model: nn.Module) -> bool:
-        """Take the model's weights if they are better."""
+        """Keep the model's weights if their score is better."""
         if not score > self.score:
             return False
         self.score, self.weights = score, copy.deepcopy(model.state_dict())
@@ -27,7 +27,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Where a run stands."""
+    """The progress of a run."""
 
     phase: int = 0
     epoch: int = 0
@@ -35,5 +35,5 @@ class Progress:
     lowest: float = math.inf
     finished: bool = False
     best: Best = field(default_factory=Best)
-    #: With `by_metric`, where the phase began: its score and the classes it predicted.
+    #: With `by_metric`, the start of the phase: its score and its predicted classes.
     first: Best = field(default_factory=Best)

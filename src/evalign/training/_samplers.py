@@ -1,4 +1,4 @@
-"""Batches that all hold the class shares, so that every batch can be judged by a count metric."""
+"""Batches with the class shares of the data, so that a metric of counts is meaningful on each."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _Rows: TypeAlias = npt.NDArray[np.intp]
 
 
 class StratifiedBatchSampler(Sampler[list[int]]):
-    """Draw batches that hold the class shares and at least `min_per_class` rows of every class.
+    """Draw batches with the class shares of the data and at least `min_per_class` rows of every class.
 
-    Of n rows, an epoch makes ceil(n / batch_size) batches (floor with `drop_last`) and guarantees:
+    An epoch over n rows has ceil(n / batch_size) batches (floor with `drop_last`), with these guarantees:
 
-    - A class with the share s has floor or ceil of batch_size * s rows in every full batch, and of its
-      rows * s in the last; the minimum moves this by at most `min_per_class` more.
-    - A class with enough rows to give every batch its minimum shows each row exactly once; with
-      `drop_last`, at most once, and the rows left out are drawn anew every epoch.
-    - A rarer class is repeated until every batch has its minimum. Its rows occur equally often up to one,
-      and twice in a batch only if the class has fewer than `min_per_class` rows.
-    - These repeats come on top of `batch_size`, for all rows of the other classes still have their turn. A
-      last batch that is too small for the minimum takes rows of common classes from the batches before it.
-    - If the minimum of all classes is more than `batch_size` rows, it is lowered to batch_size / classes,
-      the most that fits. Where this is not a whole number the classes take turns: below 1, each class is in
-      at least that share of the batches, rounded down.
+    - A class with share s has floor or ceil of batch_size * s rows in every full batch, and of s times its
+      size in the last batch; the minimum changes this by at most `min_per_class`.
+    - A class with enough rows for the minimum in every batch contributes each row exactly once; with
+      `drop_last`, at most once, and every epoch draws again which rows are left out.
+    - A rarer class is repeated until every batch has the minimum. Its rows occur equally often, give or take
+      one, and twice in a batch only if the class has fewer than `min_per_class` rows.
+    - These repeats are added to `batch_size`, so that all rows of the other classes are still used. A last
+      batch too small for the minimum takes rows of common classes from the batches before it.
+    - If the minimum of all classes exceeds `batch_size` rows, it is lowered to batch_size / classes. If that
+      is not an integer, the classes take turns: below 1, each class is in at least that share of the
+      batches, rounded down.
 
-    Every iteration draws the next epoch; the batches depend on `seed` and the epoch only.
+    Every iteration draws the next epoch; the batches depend only on `seed` and the epoch.
 
     Args:
-        targets: The class of every row: a sequence, array or tensor of any label type that can be sorted.
-        batch_size: Rows a batch.
-        min_per_class: Rows of every class that a batch holds at least; 0 keeps to the shares alone.
-        seed: Where the shuffling starts.
+        targets: The class of every row: a sequence, array or tensor of any sortable label type.
+        batch_size: Rows per batch.
+        min_per_class: The least rows of every class per batch; 0 only preserves the shares.
+        seed: Seed of the shuffling.
         drop_last: Leave out the last batch if it is smaller than the others.
 
     >>> targets = ["n"] * 17 + ["y"] * 3
@@ -47,10 +47,10 @@ class StratifiedBatchSampler(Sampler[list[int]]):
     >>> sorted("".join(sorted(targets[row] for row in batch)) for batch in sampler)
     ['nnnnny', 'nnnny', 'nnnny', 'nnnny']
 
-    Give it to a loader as `DataLoader(dataset, batch_sampler=sampler)`.
+    Pass it to a loader as `DataLoader(dataset, batch_sampler=sampler)`.
     """
 
-    #: How many processes share each batch, and which of them this is.
+    #: The number of processes that share each batch, and the index of this one.
     _replicas, _rank = 1, 0
 
     def __init__(
@@ -77,11 +77,11 @@ class StratifiedBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         epoch = self.epoch
-        self.epoch += 1  # now, not at the end: a loop that breaks off must not see the same epoch again
+        self.epoch += 1  # now, not at the end: a loop that breaks early must not see the same epoch again
         return self._parts(np.random.default_rng((self.seed, epoch)))
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration draws.
+        """Set the epoch that the next iteration draws.
 
         >>> sampler = StratifiedBatchSampler([0, 1, 0, 1, 0, 1], batch_size=2)
         >>> first = list(sampler)
@@ -93,7 +93,7 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, int]:
-        """Return what a resumed run needs: the epoch that comes next.
+        """Return what a resumed run needs: the next epoch.
 
         >>> StratifiedBatchSampler([0, 1], batch_size=2).state_dict()
         {'epoch': 0}
@@ -101,7 +101,7 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         return {"epoch": self.epoch}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken.
+        """Restore the state that `state_dict` returned.
 
         >>> sampler = StratifiedBatchSampler([0, 1], batch_size=2)
         >>> sampler.load_state_dict({"epoch": 3})
@@ -118,16 +118,16 @@ class StratifiedBatchSampler(Sampler[list[int]]):
     def _parts(self, generator: np.random.Generator) -> Iterator[list[int]]:
         """This process's part of every batch, in random order."""
         for number, batch in enumerate(self._deal(generator)):
-            first = (self._rank + number) % self._replicas  # or one process would get all odd rows
-            # A process must not be without rows: if there are more processes than rows, rows repeat.
+            first = (self._rank + number) % self._replicas  # otherwise one process would get all odd rows
+            # Every process needs rows: if there are more processes than rows, rows repeat.
             part = np.resize(batch, max(len(batch), self._replicas))[first :: self._replicas]
             yield generator.permutation(part).tolist()
 
     def _deal(self, generator: np.random.Generator) -> list[_Rows]:
         """All batches of an epoch, each sorted by class.
 
-        Rows sorted by class are dealt like cards, the i-th to batch i mod B. So a class, and each repeated
-        row in it, is spread over the batches as evenly as can be, and batches differ by one row at most.
+        Rows sorted by class are dealt like cards, the i-th to batch i mod B. This spreads a class, and each
+        repeated row in it, as evenly as possible over the batches, which differ by at most one row.
         """
         codes = generator.permutation(self._num_classes)[self._codes]  # new neighbours every epoch
         order = generator.permutation(len(codes))
@@ -136,23 +136,23 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
         def times(draws: _Rows) -> _Rows:
-            """How often each row occurs if each class is gone through in circles for so many draws."""
+            """How often each row occurs when each class is cycled through for this many draws."""
             return np.repeat(draws // sizes, sizes) + (place < np.repeat(draws % sizes, sizes))
 
         full, _ = self._full_batches_and_rest()
         dealt, last = self._draws(sizes, generator)
         cards = np.repeat(order, times(dealt))
-        # A class that does not fill a round lies in neighbouring batches: shuffle them, too.
+        # A class that does not fill a round ends up in neighbouring batches: shuffle the batches, too.
         batches = [cards[first::full] for first in generator.permutation(full)]
         if len(self) > full:
             batches.append(np.repeat(order, times(dealt + last) - times(dealt)))
         return batches
 
     def _draws(self, sizes: _Rows, generator: np.random.Generator) -> tuple[_Rows, _Rows]:
-        """How many rows of each class go to the full batches together, and to the smaller last one."""
+        """The rows of each class in all full batches together, and in the smaller last batch."""
         total, rows = len(self._codes), self.batch_size * self._replicas
         _, left = self._full_batches_and_rest()
-        # Whole parts of the running sum: they add up to `left`, and each is within one of its share.
+        # Integer parts of the running sum: they add up to `left`, and each is within one of its share.
         offset = generator.integers(total)
         last = np.diff((np.cumsum(sizes) * left + offset) // total, prepend=0)
         budget = min(self.min_per_class * self._num_classes, rows)
@@ -165,19 +165,19 @@ class StratifiedBatchSampler(Sampler[list[int]]):
 
 
 class DistributedStratifiedBatchSampler(StratifiedBatchSampler):
-    """Share the batches of a `StratifiedBatchSampler` out to several processes.
+    """Divide the batches of a `StratifiedBatchSampler` among several processes.
 
     All processes draw the same batches of batch_size * num_replicas rows, those of a
     `StratifiedBatchSampler` of this size, and each takes its part: the parts are disjoint, together they are
-    the batch, and the rows of a class are shared out equally up to one. All processes have the same number of
-    batches. `min_per_class` is for all processes together, as losses that add up the confusion matrices of
-    all processes need it. Only if a batch has fewer rows than there are processes, processes share a row.
+    the batch, and the rows of a class are divided equally, give or take one. All processes have the same
+    number of batches. `min_per_class` applies to all processes together, as suits losses that add up the
+    confusion matrices of all processes. Processes share a row only if a batch has fewer rows than processes.
 
     Args:
         targets: The class of every row, the same in every process.
-        batch_size: Rows a batch in each process.
-        min_per_class: Rows of every class in a batch of all processes together.
-        seed: Where the shuffling starts, the same in every process.
+        batch_size: Rows per batch in each process.
+        min_per_class: The least rows of every class in a batch of all processes together.
+        seed: Seed of the shuffling, the same in every process.
         num_replicas: The number of processes; taken from `torch.distributed` if None.
         rank: This process, 0 to num_replicas - 1; taken from `torch.distributed` if None.
         drop_last: Leave out the last batch if it is smaller than the others.
@@ -205,7 +205,7 @@ class DistributedStratifiedBatchSampler(StratifiedBatchSampler):
             if not (dist.is_available() and dist.is_initialized()):
                 raise expected(
                     "num_replicas",
-                    "and `rank` to be given where torch.distributed is not initialised",
+                    "and `rank` to be set if torch.distributed is not initialised",
                     f"num_replicas={num_replicas} and rank={rank}",
                 )
             num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
@@ -222,16 +222,18 @@ def _class_codes(targets: Sequence[Any] | npt.NDArray[Any] | Tensor) -> _Rows:
     try:
         if isinstance(targets, Tensor):
             targets = targets.detach().cpu().numpy()
-        # A list as objects first: among texts numpy would turn NaN into the text "nan".
+        # Lists become object arrays first: among strings, NumPy would turn NaN into the string "nan".
         labels = np.asarray(targets, dtype=None if hasattr(targets, "dtype") else object)
-        known = labels == labels
-        codes: _Rows = np.unique(np.asarray(targets)[known], return_inverse=True)[1]
+        present = labels == labels
+        codes: _Rows = np.unique(np.asarray(targets)[present], return_inverse=True)[1]
     except (TypeError, ValueError) as error:
-        raise expected("targets", "to be labels that can be sorted", f"the error: {error}") from error
+        raise expected("targets", "to be sortable labels", f"the error: {error}") from error
     if labels.ndim != 1:
         raise expected("targets", "with one dimension", f"shape {labels.shape}")
     if not len(labels):
         raise expected("targets", "with at least one row", "none")
-    if not known.all():
-        raise expected("targets", "without missing labels", f"{labels[~known][0]} in row {known.argmin()}")
+    if not present.all():
+        raise expected(
+            "targets", "without missing labels", f"{labels[~present][0]} in row {present.argmin()}"
+        )
     return codes

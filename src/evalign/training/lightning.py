@@ -1,4 +1,4 @@
-"""Anneal in Lightning: a callback that cools the loss as the validation loss stalls."""
+"""Annealing in Lightning: a callback that cools the loss when the validation loss stalls."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ try:
     from lightning.pytorch import Callback, LightningModule, Trainer
     from lightning.pytorch.trainer.states import TrainerFn
 except ImportError as error:
-    needs = "evalign.training.lightning needs lightning: pip install 'evalign[lightning]'."
+    needs = "evalign.training.lightning requires lightning: pip install 'evalign[lightning]'."
     raise ImportError(needs) from error
 
 
 class AnnealCallback(Callback):
-    """Cool a loss as the validation loss stalls, and stop when that brings nothing more.
+    """Cool a loss when the validation loss stalls, and stop when that no longer helps.
 
-    The temperature is logged. When fitting ends, the weights of the module and the temperature of the
-    best validation are restored. Checkpoints hold the state and the best weights, so `fit(ckpt_path=...)`
-    goes on as if there had been no break. `Anneal` says when it cools and stops.
+    The temperature is logged. When fitting ends, the module's weights and the temperature of the best
+    validation are restored. Checkpoints contain the state and the best weights, so `fit(ckpt_path=...)`
+    resumes as if there had been no interruption. See `Anneal` for when it cools and stops.
 
-    A metric is not a mean over batches: use one big validation batch, or log the loss of all of them in
+    A metric is not a mean over batches: use one large validation batch, or log the loss of all batches in
     `on_validation_epoch_end`.
 
     Args:
-        loss: The loss that the module trains with: the object itself. As an attribute of the module it
-            moves to the module's device.
-        monitor: The logged value that is to fall.
-        restore_best: Whether the best weights are kept and restored.
+        loss: The loss object that the module trains with. As an attribute of the module, it moves to the
+            module's device.
+        monitor: The logged value to minimise.
+        restore_best: Whether to keep and restore the best weights.
         **settings: Settings of `Anneal`, such as `decay` and `patience`.
 
     Attributes:
@@ -49,7 +49,7 @@ class AnnealCallback(Callback):
     ...         self.log("val_loss", self.loss(self.layer(batch[0]), batch[1]))
     ...     def configure_optimizers(self):
     ...         return torch.optim.Adam(self.parameters(), lr=0.1)
-    >>> model = Model()  # to be fitted by lightning.Trainer(callbacks=[callback])
+    >>> model = Model()  # fit it with lightning.Trainer(callbacks=[callback])
     >>> callback = AnnealCallback(model.loss, patience=2)
     >>> callback.anneal
     Anneal(temperature=0.2, best=inf, done=False)
@@ -66,11 +66,11 @@ class AnnealCallback(Callback):
 
     @property
     def state_key(self) -> str:
-        """The name of the state in a checkpoint."""
+        """The key of the state in a checkpoint."""
         return self._generate_state_key(monitor=self.monitor)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse to train without validation, as the loss would never be cooled."""
+        """Refuse to train without validation, since the loss would never be cooled."""
         if not trainer.enable_validation:
             raise expected("trainer", "to validate: with `validation_step` and validation data", "neither")
 
@@ -80,17 +80,17 @@ class AnnealCallback(Callback):
             pl_module.log("temperature", self.anneal.temperature, sync_dist=True)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Cool the loss or stop, as the validation loss says.
+        """Cool the loss or stop, depending on the validation loss.
 
-        This hook is the first that sees what the module logs in its own `on_validation_epoch_end`.
+        This is the first hook that sees what the module logs in its own `on_validation_epoch_end`.
         """
         if not _is_fitting(trainer):
             return
         metrics = trainer.callback_metrics
         if self.monitor not in metrics:
-            there = f"There are {', '.join(sorted(metrics))}."
+            there = f"Available: {', '.join(sorted(metrics))}."
             raise expected("monitor", "to be a logged value", repr(self.monitor), there)
-        # The same number in every process, so that all cool and stop together.
+        # The same number in every process, so that all processes cool and stop together.
         value = trainer.strategy.reduce(metrics[self.monitor].clone(), reduce_op="mean")
         temperature = self.anneal.temperature
         self.anneal.step(float(value))
@@ -99,17 +99,17 @@ class AnnealCallback(Callback):
         trainer.should_stop = trainer.should_stop or self.anneal.done
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Restore the best weights, after the last checkpoint was written."""
+        """Restore the best weights, after the last checkpoint has been written."""
         if self._best is not None:
             pl_module.load_state_dict(self._best["weights"])
             self.anneal.loss.temperature = self._best["temperature"]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds: the state of `anneal` and the best weights."""
+        """The state of `anneal` and the best weights, for a checkpoint."""
         return {"anneal": self.anneal.state_dict(), "best": self._best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where the checkpoint was written."""
+        """Restore the state from a checkpoint."""
         self.anneal.load_state_dict(state_dict["anneal"])
         self._best = state_dict["best"]
 

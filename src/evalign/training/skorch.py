@@ -1,4 +1,4 @@
-"""Anneal in skorch: a callback that cools the criterion as the validation loss stalls."""
+"""Annealing in skorch: a callback that cools the criterion when the validation loss stalls."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from evalign.training._anneal import Anneal
 try:
     from skorch.callbacks import Callback
 except ImportError as error:
-    raise ImportError("evalign.training.skorch needs skorch: pip install 'evalign[skorch]'.") from error
+    raise ImportError("evalign.training.skorch requires skorch: pip install 'evalign[skorch]'.") from error
 
 
 class AnnealCallback(Callback):  # type: ignore[misc]
-    """Cool the criterion of a net as its validation loss stalls, and stop when that brings nothing more.
+    """Cool the criterion of a net when its validation loss stalls, and stop when that no longer helps.
 
-    Each `fit` starts warm. The history of the net gets a column `temperature`. At the end the weights of
-    the module and the temperature of the best epoch are restored. `Anneal` says when it cools and stops.
+    Each `fit` starts at the highest temperature. The history of the net gets a column `temperature`. At the
+    end, the module's weights and the temperature of the best epoch are restored. See `Anneal` for when it
+    cools and stops.
 
-    Any skorch net will do whose module gives logits. skorch does not know `MetricLoss`, so
-    `NeuralNetClassifier.predict_proba` needs `predict_nonlinearity=torch.nn.Softmax(dim=-1)`;
-    `predict` is right without. A metric is not a mean over batches: `iterator_valid__batch_size=-1`
-    makes the validation data one batch.
+    Any skorch net whose module returns logits works. skorch does not know `MetricLoss`, so
+    `NeuralNetClassifier.predict_proba` needs `predict_nonlinearity=torch.nn.Softmax(dim=-1)`; `predict`
+    does not. A metric is not a mean over batches, so use `iterator_valid__batch_size=-1` to validate on
+    one batch.
 
     Args:
-        anneal: What makes the `Anneal` of a criterion, such as `Anneal.east`. Default: `Anneal`.
-        monitor: The column of the history that is to fall.
-        restore_best: Whether the best epoch is restored.
+        anneal: A function that makes the `Anneal` of a criterion, such as `Anneal.east`. Default: `Anneal`.
+        monitor: The column of the history to minimise.
+        restore_best: Whether to restore the best epoch.
         **settings: Settings of `anneal`, such as `decay` and `patience`.
 
     Attributes:
@@ -67,22 +68,22 @@ class AnnealCallback(Callback):  # type: ignore[misc]
         self.best_: tuple[float, dict[str, Any]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The criterion and weights in the state would not follow the net from one device to another.
+        # The criterion and the weights in the state would not move with the net to another device.
         return {**vars(self), "anneal_": None, "best_": None}
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Forget the last `fit`."""
+        """Reset the state of the last `fit`."""
         self.anneal_ = self.best_ = None
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
-        """Start warm. Not earlier, as other callbacks may make a new criterion in `on_train_begin`."""
+        """Create the `Anneal`; in `on_train_begin`, other callbacks may still replace the criterion."""
         if self.anneal_ is None:
             own = ("anneal", "monitor", "restore_best")
             settings = {name: value for name, value in self.get_params().items() if name not in own}
             self.anneal_ = (self.anneal or Anneal)(net.criterion_, **settings)
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Cool the criterion or stop, as the validation loss says."""
+        """Cool the criterion or stop, depending on the validation loss."""
         assert self.anneal_ is not None
         value, temperature = _monitored(net.history[-1], self.monitor), self.anneal_.temperature
         self.anneal_.step(value)
@@ -90,7 +91,7 @@ class AnnealCallback(Callback):  # type: ignore[misc]
         if self.anneal_.improved and self.restore_best:
             self.best_ = temperature, copy.deepcopy(net.module_.state_dict())
         if self.anneal_.done:
-            raise KeyboardInterrupt  # how callbacks of skorch end the training
+            raise KeyboardInterrupt  # how a skorch callback stops training
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Restore the best epoch."""
@@ -101,13 +102,13 @@ class AnnealCallback(Callback):  # type: ignore[misc]
 
 
 def _monitored(epoch: dict[str, Any], monitor: str) -> float:
-    """The monitored value of an epoch, or an error that lists what there is."""
+    """The monitored value of an epoch."""
     scores = {
         name: float(value)
         for name, value in epoch.items()
         if isinstance(value, numbers.Real) and not isinstance(value, bool)
     }
     if monitor not in scores:
-        there = f"There are {', '.join(sorted(scores))}. Is there validation data (`train_split`)?"
+        there = f"Available: {', '.join(sorted(scores))}. Is there validation data (`train_split`)?"
         raise expected("monitor", "to be a number in the history", repr(monitor), there)
     return scores[monitor]

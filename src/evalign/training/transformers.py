@@ -1,4 +1,4 @@
-"""Train with the `Trainer` of Hugging Face: a metric as its loss, and a callback that cools it."""
+"""Training with the Hugging Face `Trainer`: a metric as its loss, and a callback that cools it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from evalign.training._anneal import Anneal, HasTemperature
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 except ImportError as error:
-    needs = "evalign.training.transformers needs transformers: pip install 'evalign[transformers]'."
+    needs = "evalign.training.transformers requires transformers: pip install 'evalign[transformers]'."
     raise ImportError(needs) from error
 
 
 def metric_loss(loss: nn.Module) -> Callable[..., Tensor]:
-    """Turn a loss into the `compute_loss_func` of a `Trainer`, which trains and evaluates with it.
+    """Turn a loss into the `compute_loss_func` of a `Trainer`, for training and evaluation.
 
     The value is loss(logits, labels) * items / num_items_in_batch. The `Trainer` adds up the values of
-    its micro-batches and processes, so each gives its share, and the sum is their weighted mean.
+    its micro-batches and processes, so each contributes its share, and the sum is their weighted mean.
 
     >>> from evalign import MetricLoss
     >>> compute_loss = metric_loss(MetricLoss("f1"))
@@ -36,12 +36,12 @@ def metric_loss(loss: nn.Module) -> Callable[..., Tensor]:
         outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
         if labels is None:
-            hint = "Should TrainingArguments say label_names=['labels']?"
+            hint = "Does TrainingArguments need label_names=['labels']?"
             raise expected("labels", "in every batch", "None", hint)
         logits = _logits(outputs)
-        if logits.ndim == 3 and labels.ndim == 2:  # a label a token: here the classes come last
+        if logits.ndim == 3 and labels.ndim == 2:  # one label per token: here the classes come last
             logits = logits.mT
-        value: Tensor = loss.to(logits.device)(logits, labels)  # the Trainer moves the model only
+        value: Tensor = loss.to(logits.device)(logits, labels)  # the Trainer moves only the model
         if num_items_in_batch is None:
             return value
         items = torch.as_tensor(num_items_in_batch, device=value.device).clamp_min(1)
@@ -51,7 +51,7 @@ def metric_loss(loss: nn.Module) -> Callable[..., Tensor]:
 
 
 def _logits(outputs: Any) -> Tensor:
-    """The logits in what a model gives: a dict or `ModelOutput`, a tuple without a loss, or a tensor."""
+    """The logits in a model's output: a dict or `ModelOutput`, a tuple without a loss, or a tensor."""
     if isinstance(outputs, dict):
         if "logits" not in outputs:
             raise expected("outputs", "with 'logits'", ", ".join(outputs) or "nothing")
@@ -61,18 +61,18 @@ def _logits(outputs: Any) -> Tensor:
 
 
 class AnnealCallback(TrainerCallback):
-    """Cool a loss as the evaluation loss stalls, and stop when that brings nothing more.
+    """Cool a loss when the evaluation loss stalls, and stop when that no longer helps.
 
-    At the end the weights of the model and the temperature of the best evaluation are restored.
-    `train(resume_from_checkpoint=...)` goes on at the right temperature, by the log in the checkpoint;
-    the best weights are those since then. `Anneal` says when it cools and stops.
+    At the end, the model's weights and the temperature of the best evaluation are restored.
+    `train(resume_from_checkpoint=...)` resumes at the right temperature, using the log in the checkpoint;
+    the best weights are then those since the checkpoint. See `Anneal` for when it cools and stops.
 
-    A metric is not a mean over batches: use a big `per_device_eval_batch_size`.
+    A metric is not a mean over batches: use a large `per_device_eval_batch_size`.
 
     Args:
-        loss: The loss that was given to `metric_loss`: the object itself.
-        monitor: The metric of the evaluation that is to fall.
-        restore_best: Whether the best weights are kept and restored. Say False with
+        loss: The loss object that was passed to `metric_loss`.
+        monitor: The evaluation metric to minimise.
+        restore_best: Whether to keep and restore the best weights. Use False with
             `load_best_model_at_end`.
         **settings: Settings of `Anneal`, such as `decay` and `patience`.
 
@@ -82,7 +82,7 @@ class AnnealCallback(TrainerCallback):
     >>> from evalign import MetricLoss
     >>> loss = MetricLoss("f1")
     >>> settings = {"compute_loss_func": metric_loss(loss), "callbacks": [AnnealCallback(loss, patience=2)]}
-    >>> settings["callbacks"][0].anneal  # to be given to Trainer(model, args, **settings)
+    >>> settings["callbacks"][0].anneal  # pass to Trainer(model, args, **settings)
     Anneal(temperature=0.2, best=inf, done=False)
     """
 
@@ -100,7 +100,7 @@ class AnnealCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start warm, or where the checkpoint was written."""
+        """Start at the highest temperature, or where the checkpoint was written."""
         if args.eval_strategy == "no":
             raise expected("eval_strategy", "to be 'epoch' or 'steps'", "'no'")
         self.anneal = Anneal(self.anneal.loss, **self.settings)
@@ -112,12 +112,12 @@ class AnnealCallback(TrainerCallback):
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Cool the loss or stop, as the evaluation loss says."""
-        if not self._is_training:  # `evaluate` was called by hand
+        """Cool the loss or stop, depending on the evaluation loss."""
+        if not self._is_training:  # `evaluate` was called directly
             return
         metrics, temperature = kwargs["metrics"], self.anneal.temperature
         self._seen |= metrics.keys()
-        if self.monitor not in metrics:  # it may be of another of several evaluation sets
+        if self.monitor not in metrics:  # another of several evaluation sets may have it
             return
         self.anneal.step(metrics[self.monitor])
         if self.anneal.improved and self.restore_best:
@@ -127,9 +127,9 @@ class AnnealCallback(TrainerCallback):
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Say so if no evaluation set had the monitored value."""
+        """Raise an error if no evaluation set had the monitored value."""
         if self._seen and self.monitor not in self._seen:
-            there = f"There are {', '.join(sorted(self._seen))}."
+            there = f"Available: {', '.join(sorted(self._seen))}."
             raise expected("monitor", "to be a metric of the evaluation", repr(self.monitor), there)
 
     def on_train_end(
