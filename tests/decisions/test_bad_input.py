@@ -47,7 +47,7 @@ REFUSED = {
     "y 3-d": ((P, np.zeros((4, 1, 1)), "f1"), {}, "y` with one label per row"),
     "y ragged": ((P, [[0], [1, 2], [0], [1]], "f1"), {}, "y` with rows of equal length"),
     "fewer classes": ((P3, ["a", "b", "a", "b"], "f1"), {}, "y` with one class per column, 3, but got 2"),
-    "more classes": ((P, ["a", "b", "c", "b"], "f1"), {}, "y` with one class per column, 2, but got 3 classes"),
+    "more classes": ((P, ["a", "b", "c", "b"], "f1"), {}, "y` with one class per column, 2, but got 3"),
     "one class": ((P, ["a"] * 4, "f1"), {}, "y` with one class per column, 2, but got 1 classes. Name them"),
     "stray": ((P, ["a", "b", "c", "b"], "f1"), {"classes": ["a", "b"]}, "y` with labels of `classes`"),
     "number texts": ((P, ["0", "1", "1", "0"], "f1"), {"classes": [0, 1]}, "y` with labels of `classes`"),

@@ -1,4 +1,4 @@
-"""Rules under constraints: the best feasible rule, the closest one if there is none, and margins for new rows."""
+"""Rules under constraints: the best feasible rule, the closest one if none is, and margins for new rows."""
 
 import numpy as np
 import pytest

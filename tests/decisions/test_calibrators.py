@@ -8,7 +8,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 
-from evalign.decisions import fit_calibration
+from evalign.decisions import Calibration, fit_calibration
 
 METHODS = ("temperature", "platt", "isotonic")
 
@@ -157,3 +157,18 @@ def test_scores_of_another_width_are_refused():
     scores, y, _ = rows(d=3)
     with pytest.raises(ValueError, match="Expected `scores` of 3 classes, but got 2"):
         fit_calibration(scores, y).predict_proba(scores[:, :2])
+
+
+@pytest.mark.parametrize(("method", "d"), [("temperature", 2), ("temperature", 3), ("platt", 2)])
+def test_a_calibration_is_restored_from_its_numbers(method, d):
+    scores, y = rows(d=d)
+    calibration = fit_calibration(scores, y, method)
+    again = Calibration.from_dict(calibration.to_dict(), calibration.classes)
+    assert again.method == method
+    np.testing.assert_array_equal(again.predict_proba(scores), calibration.predict_proba(scores))
+
+
+@pytest.mark.parametrize(("method", "d"), [("isotonic", 2), ("platt", 3)])
+def test_a_calibration_without_a_few_numbers_cannot_be_saved(method, d):
+    with pytest.raises(ValueError, match="Expected `method` to be 'temperature', or 'platt' for two classes"):
+        fit_calibration(*rows(d=d), method).to_dict()

@@ -210,3 +210,38 @@ def test_beta_may_be_an_array_or_a_tensor():
     for beta in (np.array([1.0, 2.0]), torch.tensor([1.0, 2.0])):
         assert metrics.fbeta(beta).name == "fbeta(beta=[1.0, 2.0])"
     assert metrics.fbeta(np.float32(2)).name == "fbeta(beta=2.0)"
+
+
+@pytest.mark.parametrize(
+    ("metric", "scalar"),
+    [
+        (metrics.f1(), True),
+        (metrics.mcc(), True),
+        (metrics.cost([[0, 1], [1, 0]]), True),
+        (0.5 * metrics.f1() + 0.5 * metrics.mcc(), True),
+        (metrics.f1(average=None), False),
+        (metrics.auroc(), False),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_is_scalar_says_whether_one_matrix_gives_one_number(metric, scalar):
+    assert metric.is_scalar is scalar
+    if scalar:
+        assert metrics.as_metric(metric, scalar=True) is metric
+        assert metric(torch.ones(2, 2)).ndim == 0
+    else:
+        with pytest.raises(ValueError, match="Expected `metric` that gives one number"):
+            metrics.as_metric(metric, scalar=True)
+
+
+def test_params_are_the_constants_of_the_formula():
+    assert metrics.fbeta(2).params == {"beta": 2}
+    assert metrics.fbeta([1, 5]).params == {"beta": [1, 5]}
+    assert metrics.f1().params == {"beta": 1.0}
+    assert metrics.cost([[0, 1], [10, 0]]).params == {"matrix": [[0.0, 1.0], [10.0, 0.0]]}
+    assert metrics.mcc().params == {}
+
+
+def test_the_sign_makes_higher_better():
+    assert (metrics.f1().sign, metrics.cost([[0, 1], [1, 0]]).sign, (-metrics.f1()).sign) == (1, -1, -1)
+    assert ((metrics.f1() >= 0.5).sign, (metrics.f1() <= 0.5).sign) == (1, -1)

@@ -83,9 +83,13 @@ def ascend(start: Candidate, data: RuleData, goal: Goal, rounds: int = 10) -> Ca
     """Set one entry of W after the other to its best value, until none helps."""
     best, moves = start, list(_moves(data.d, lean=goal.confidence is not None))
     state = _State.of(data.p @ best.weights, best, goal)
+    idle = 0  # moves in a row that did not help: after all of them, nothing will
     for _ in range(rounds):
         before = best.standing
         for row, column in moves:
+            if idle == len(moves):
+                break
+            idle += 1
             change = _best_change(state, row, column, best, data, goal)
             if change is None:
                 continue
@@ -95,7 +99,7 @@ def ascend(start: Candidate, data: RuleData, goal: Goal, rounds: int = 10) -> Ca
             other = Candidate.by_scores(weights, scores, data, goal)
             # Evaluate again, since a row exactly at its limit may fall on either side.
             if other.standing.above(best.standing):
-                best, state = other, _State.of(scores, other, goal)
+                best, state, idle = other, _State.of(scores, other, goal), 0
         if best.standing.feasible and before.feasible:
             if not best.standing.value > before.value + GAIN * abs(before.value):
                 break
@@ -212,7 +216,10 @@ def _search(switches: _Switches, d: int, goal: Goal) -> int:
     low, high, base = 0, len(switches.weight), switches.base
     count = max(16, min(1000 if len(switches.weight) <= 1000 else 256, 200_000 // d**2))
     while True:
-        cuts = np.unique(np.linspace(low, high, min(high - low, count) + 1).astype(np.int64))
+        if high - low <= count:
+            cuts = np.arange(low, high + 1)
+        else:
+            cuts = np.unique(np.linspace(low, high, count + 1).astype(np.int64))
         table = switches.matrices(cuts, low, base)
         prefer = torch.from_numpy(np.abs(cuts - switches.now).astype(np.float64))
         at = goal.best(torch.from_numpy(table.reshape(-1, d, d)), prefer)

@@ -70,6 +70,8 @@ class Goal:
     def evaluate(self, matrices: Tensor) -> tuple[Tensor, Tensor]:
         """The slack of the tightest constraint and the value (higher is better) of each matrix in a batch."""
         block = max(1, BLOCK // matrices[0].numel())
+        if len(matrices) <= block:
+            return self._evaluate(matrices)
         slacks, values = zip(*(self._evaluate(part) for part in torch.split(matrices, block)), strict=True)
         return torch.cat(slacks), torch.cat(values)
 
@@ -81,8 +83,11 @@ class Goal:
     def best(self, matrices: Tensor, prefer: Tensor) -> int:
         """The index of the best matrix; among equals, the one with the smallest `prefer`."""
         slack, value = self.evaluate(matrices)
-        tied = _top(slack.clamp_max(0.0), ROUNDING)
-        tied &= _top(value.masked_fill(~tied, -math.inf), 1e-12)
+        if self.constraints:
+            tied = _top(slack.clamp_max(0.0), ROUNDING)
+            tied &= _top(value.masked_fill(~tied, -math.inf), 1e-12)
+        else:
+            tied = _top(value, 1e-12)
         return int(torch.where(tied, prefer.to(value), math.inf).argmin())
 
     def value(self, matrix: Tensor) -> float:
@@ -94,8 +99,9 @@ class Goal:
         slack = torch.full_like(value, math.inf)
         for constraint in self.constraints:
             slack = torch.minimum(slack, self.slack(constraint, matrices))
-        slack = slack.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
-        slack = slack.masked_fill(slack.abs() <= ROUNDING, 0.0)
+        if self.constraints:
+            slack = slack.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+            slack = slack.masked_fill(slack.abs() <= ROUNDING, 0.0)
         # A metric that is not finite is undefined, and ranks below everything else.
         return slack, value.masked_fill(~value.isfinite(), -math.inf)
 
