@@ -53,16 +53,18 @@ def check_integer(least: int = 1, **values: Any) -> None:
             raise expected(name, f"to be an integer >= {least}", show(value))
 
 
-def show(value: Any) -> str:
-    """Format a value for an error message as plain Python would print it, without NumPy's wrappers.
+def show(value: Any, most: int = 300) -> str:
+    """Format a value for an error message: as plain Python prints it, and not longer than a few lines.
 
     >>> import numpy as np
-    >>> show(np.float64(0.5)), show(np.str_("a")), show([np.int64(1)])
-    ('0.5', "'a'", '[1]')
+    >>> show(np.float64(0.5)), show(np.str_("a")), show([np.int64(1)]), show("x" * 100, most=5)
+    ('0.5', "'a'", '[1]', "'xxxx...")
     """
     if isinstance(value, list | tuple):
-        return repr(type(value)(item.item() if hasattr(item, "item") else item for item in value))
-    return repr(value.item() if hasattr(value, "item") and getattr(value, "size", 2) == 1 else value)
+        text = repr(type(value)(item.item() if hasattr(item, "item") else item for item in value))
+    else:
+        text = repr(value.item() if hasattr(value, "item") and getattr(value, "size", 2) == 1 else value)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def suggest(name: str, known: Iterable[str], most: int = 20) -> str:
