@@ -27,7 +27,7 @@ def test_every_page_is_in_the_navigation_once():
 
 
 def public_names(module):
-    """The names in `__all__`, or else the functions and classes; read, not imported: adapters import a lot."""
+    """The names in `__all__`, else all functions and classes; not imported, since the adapters are slow."""
     names = set()
     for node in ast.parse(Path(find_spec(module).origin).read_text()).body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
