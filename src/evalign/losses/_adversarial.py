@@ -81,7 +81,7 @@ class _Game(torch.autograd.Function):
 def _solver(metric: Metric) -> Any:
     """The metric in the language of ap_perf."""
     try:
-        from ap_perf import PerformanceMetric
+        from ap_perf import PerformanceMetric  # noqa: PLC0415
     except ImportError as error:
         raise ImportError("AdversarialLoss needs ap_perf: pip install 'evalign[adversarial]'.") from error
     name = metric.name.split("(")[0]
