@@ -60,7 +60,7 @@ def test_contributing_shows_the_layers_in_their_order():
 
 
 @pytest.mark.parametrize(
-    ("importer", "imported", "kept"),
+    ("importer", "imported", "allowed"),
     [
         ("evalign.cli", "evalign.metrics", True),
         ("evalign.cli", "evalign.metrics._named", False),
@@ -69,7 +69,7 @@ def test_contributing_shows_the_layers_in_their_order():
         ("evalign.metrics", "evalign._errors", True),
     ],
 )
-def test_private_modules_are_imported_only_within_their_package(importer, imported, kept):
+def test_private_modules_are_imported_only_within_their_package(importer, imported, allowed):
     spec = importlib.util.spec_from_file_location("import_rules", ROOT / "tools" / "import_rules.py")
     rules = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(rules)
@@ -77,8 +77,8 @@ def test_private_modules_are_imported_only_within_their_package(importer, import
     graph.add_import(importer=importer, imported=imported)
     contract = rules.PrivateModules("private", session_options={}, contract_options={})
     check = contract.check(graph, verbose=False)
-    assert check.kept is kept
-    assert check.metadata["violations"] == ([] if kept else [f"{importer} imports {imported}"])
+    assert check.kept is allowed
+    assert check.metadata["violations"] == ([] if allowed else [f"{importer} imports {imported}"])
 
 
 @pytest.mark.parametrize("package", ["evalign", *(f"evalign.{name}" for name in PACKAGES)])
