@@ -1,27 +1,31 @@
-# Two commands do all the set-up on a fresh clone: `make demo` and `make test`.
+# `make demo` and `make test` set up everything they need on a fresh clone; `make` lists all targets.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint docs clean
+.PHONY: help demo test lint docs clean
 
-demo: $(VENV)/.cli
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.cli  ## compare all methods on the bundled mammography data and write a report to demo/
 	$(BIN)/evalign compare src/evalign/datasets/data/mammography.csv.gz --target class --metric f1 --repeats 3 --out demo
 
-test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=40  # two processes with one thread each do not fight for cores
+test: lint  ## run the linters and all tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=40  # two processes with one thread each do not compete for cores
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev  ## run ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
+	PYTHONPATH=. $(BIN)/lint-imports
 
-docs: $(VENV)/.dev
+docs: $(VENV)/.dev  ## draw the figures and build the documentation in site/
 	for figure in docs/figures/*.py; do $(BIN)/python $$figure || exit 1; done
 	$(BIN)/mkdocs build --strict
 
-clean:
+clean:  ## remove the virtual environment and everything that was built
 	rm -rf $(VENV) site demo
 
 $(BIN)/python:

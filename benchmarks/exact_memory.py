@@ -1,7 +1,7 @@
-"""The memory of `ExactStep` over a million rows: peak of the process with it and without it.
+"""Measure the memory of `ExactStep` over a million rows: the peak of a process with it and without it.
 
-The same process is started twice: once it makes the data and the 512-256-128 network and stops, once
-it goes on to backpropagate F1 over all rows at once. The difference is what the step needs.
+The same process is started twice: the first one only creates the data and the 512-256-128 network, the
+second one also backpropagates F1 over all rows at once. The difference is the memory of the step.
 
     python benchmarks/exact_memory.py [--rows 1000000] [--micro-batch 4096]
 """
@@ -19,7 +19,7 @@ import evalign as ev
 
 
 def work(rows: int, micro_batch: int) -> None:
-    """Make data and network, take the step unless `micro_batch` is 0, print the peak in MB."""
+    """Create data and network, take the step unless `micro_batch` is 0, and print the peak in MB."""
     torch.manual_seed(0)
     torch.set_num_threads(2)
     x, y = torch.randn(rows, 64), (torch.rand(rows) < 0.02).long()
@@ -36,8 +36,9 @@ def work(rows: int, micro_batch: int) -> None:
 
 def measure(rows: int, micro_batch: int) -> tuple[float, float]:
     command = [sys.executable, __file__, "--worker", f"--rows={rows}", f"--micro-batch={micro_batch}"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
-    return float(found[0]), float(found[1])
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    peak, seconds = output.split()
+    return float(peak), float(seconds)
 
 
 def main() -> None:

@@ -1,9 +1,8 @@
-"""What `MetricLoss` costs next to cross-entropy: forward plus backward, one thread, medians of one run.
+"""Measure the cost of `MetricLoss` relative to cross-entropy: forward plus backward, one thread, medians.
 
-All rivals of a row are timed in turn, call by call, so that the machine's moods hit them alike; only
-ratios mean anything. Before timing, one block of 32 MB is freed, as any process that has read its
-data has done: from then on the C library keeps freed memory instead of returning it to the system
-after every call.
+All losses of a row are timed in turn, call by call, so that other load on the machine affects them equally;
+only the ratios are meaningful. Before timing, a block of 32 MB is freed, as in any process that has read its
+data: from then on the C library keeps freed memory instead of returning it to the system after every call.
 
     python benchmarks/loss_cost.py [--seconds 4]
 """
@@ -25,7 +24,7 @@ SHAPES = [(1024, 2), (65536, 2), (4096, 10), (1024, 257), (4096, 1000)]
 
 
 def medians(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The median time of each call, in microseconds; the calls take turns."""
+    """Return the median time of each call in microseconds; the calls take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
@@ -40,13 +39,13 @@ def medians(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str,
 
 
 def soft_dice(logits: Tensor, targets: Tensor) -> Tensor:
-    """The usual soft Dice over classes, in plain autograd."""
+    """The usual soft Dice loss over classes, with autograd."""
     p, y = logits.softmax(-1), F.one_hot(targets, logits.shape[1]).to(logits.dtype)
     return 1 - (2 * (p * y).sum(0) / (p.sum(0) + y.sum(0))).mean()
 
 
 def plain_f1(logits: Tensor, targets: Tensor) -> Tensor:
-    """The same loss by the plain formulas and autograd."""
+    """The same loss from the plain formulas, with autograd."""
     d = logits.shape[1]
     matrix = ev.softsets.soft_confusion(ev.softsets.soft_assign(logits.softmax(-1)), targets, d)
     return 1 - ev.metrics.f1()(matrix)
@@ -63,7 +62,7 @@ def forward_backward(
 
 
 def shape_table(seconds: float) -> float:
-    rivals = {
+    losses = {
         "cross-entropy": F.cross_entropy,
         "MetricLoss('f1')": ev.MetricLoss("f1"),
         "soft Dice": soft_dice,
@@ -76,12 +75,11 @@ def shape_table(seconds: float) -> float:
         generator = torch.Generator().manual_seed(0)
         logits = torch.randn(rows, d, generator=generator).requires_grad_()
         targets = torch.randint(0, d, (rows,), generator=generator)
-        found = medians(
-            {name: forward_backward(loss, logits, targets) for name, loss in rivals.items()}, seconds
+        times = medians(
+            {name: forward_backward(loss, logits, targets) for name, loss in losses.items()}, seconds
         )
-        base, ratios = found.pop("cross-entropy"), []
-        for value in found.values():
-            ratios.append(value / base)
+        base = times.pop("cross-entropy")
+        ratios = [value / base for value in times.values()]
         worst = max(worst, ratios[0])
         print(
             f"| {rows:,} | {d:,} | {base:,.0f} | " + " | ".join(f"{r:.2f}x" for r in ratios) + " |",
@@ -100,13 +98,13 @@ def small_batch(seconds: float) -> None:
     except ImportError:
         print("Adversarial loss: ap_perf is not installed.")
         return
-    found = medians(calls, seconds)
-    ratio = found["theirs"] / found["ours"]
+    times = medians(calls, seconds)
+    ratio = times["theirs"] / times["ours"]
     print(f"Adversarial F1 (ap_perf), batch of 25: {ratio:.0f}x the time of MetricLoss('f1').")
 
 
 def training_step(seconds: float) -> None:
-    """A whole step (forward, backward, Adam) of a 512-256-128 network at batch 1024."""
+    """Time a whole step (forward, backward, Adam) of a 512-256-128 network with batches of 1024 rows."""
     for d in (2, 10):
         torch.manual_seed(0)
         x, targets = torch.randn(1024, 64), torch.randint(0, d, (1024,))
@@ -124,12 +122,12 @@ def training_step(seconds: float) -> None:
 
             return call
 
-        found = medians({"ce": step(F.cross_entropy), "ours": step(ev.MetricLoss("f1"))}, seconds)
-        print(f"Training step of a 512-256-128-{d} network, batch 1024: {found['ours'] / found['ce']:.2f}x.")
+        times = medians({"ce": step(F.cross_entropy), "ours": step(ev.MetricLoss("f1"))}, seconds)
+        print(f"Training step of a 512-256-128-{d} network, batch 1024: {times['ours'] / times['ce']:.2f}x.")
 
 
 def peak_memory(rows: int = 4096, d: int = 1000) -> None:
-    """The most memory that is alive at once during forward and backward, beyond logits and targets."""
+    """Print the peak memory of forward and backward, beyond logits and targets."""
     logits, targets = torch.randn(rows, d).requires_grad_(), torch.randint(0, d, (rows,))
     for name, loss in {"cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1")}.items():
         logits.grad = None

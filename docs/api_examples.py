@@ -1,4 +1,4 @@
-"""An extension of griffe for the API page: the `>>>` examples of docstrings become code blocks.
+"""An extension of griffe for the API page that turns the `>>>` examples of docstrings into code blocks.
 
 Without it, Markdown would read `>>>` as three nested quotations.
 """
@@ -7,12 +7,12 @@ import re
 
 import griffe
 
-#: A line that starts with `>>>`, and all that follows up to an empty line.
+#: A line that starts with `>>>`, and everything up to the next empty line.
 EXAMPLE = re.compile(r"^( *)>>> .*(?:\n(?! *$).*)*", re.MULTILINE)
 
 
 class FencedExamples(griffe.Extension):
-    """Put every example of a docstring between fences, at its own indentation."""
+    """Put every example of a docstring between fences, at the indentation of the example."""
 
     def on_object(self, *, obj: griffe.Object, **_: object) -> None:
         """Rewrite the docstring of an object once it has been read."""

@@ -1,4 +1,4 @@
-"""Train on F1 with two processes, as if they were one: the confusion matrix is shared, not the data.
+"""Train on F1 in two processes as if they were one: they share the confusion matrix, not the data.
 
 torchrun --nproc-per-node 2 examples/ddp.py
 """

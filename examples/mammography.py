@@ -1,9 +1,9 @@
-"""Cross-entropy against the metric as a loss, on real data with 2.3 % positives.
+"""Compare cross-entropy with the metric as a loss, on real data with 2.3 % positives.
 
-The same small network is trained twice from the same weights, on the same split and in the same
-batches: once with cross-entropy, once with `MetricLoss("f1")`, cooled whenever the validation loss
-stalls. F1 on the test part is printed side by side, as is, and with the threshold that is best for
-cross-entropy on the validation part: that strong rival is free.
+The same small network is trained twice from the same initial weights, on the same split and with the same
+batches: once with cross-entropy, once with `MetricLoss("f1")`, cooled whenever the validation loss stalls.
+F1 on the test part is printed side by side, also for cross-entropy with the threshold that is best on the
+validation part, a strong baseline that costs nothing.
 """
 
 import copy
@@ -30,7 +30,7 @@ def network(features: int) -> nn.Module:
 
 
 def split(data: ev.datasets.Dataset, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """64 % to train, 16 % to validate, 20 % to test, stratified; scaled by the training part."""
+    """Split into 64 % training, 16 % validation and 20 % test rows, stratified and scaled."""
     rest, test = train_test_split(np.arange(len(data.y)), test_size=0.2, stratify=data.y, random_state=seed)
     train, valid = train_test_split(rest, test_size=0.2, stratify=data.y[rest], random_state=seed)
     center, spread = data.X[train].mean(0), data.X[train].std(0)
@@ -41,11 +41,11 @@ def split(data: ev.datasets.Dataset, seed: int) -> list[tuple[Tensor, Tensor]]:
 
 
 def train(model: nn.Module, loss: nn.Module, parts: list[tuple[Tensor, Tensor]], seed: int) -> nn.Module:
-    """Train until the validation loss stalls; a metric loss is then cooled and goes on, as in EAST."""
+    """Train until the validation loss stalls; a metric loss is then cooled and training continues (EAST)."""
     (x, y), (x_valid, y_valid), _ = parts
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     generator = torch.Generator().manual_seed(seed)
-    best, best_state, waited = float("inf"), copy.deepcopy(model.state_dict()), 0
+    best, best_state, stalled = float("inf"), copy.deepcopy(model.state_dict()), 0
     for _ in range(EPOCHS):
         model.train()
         for rows in torch.randperm(len(y), generator=generator).split(BATCH):
@@ -55,14 +55,14 @@ def train(model: nn.Module, loss: nn.Module, parts: list[tuple[Tensor, Tensor]],
         model.eval()
         with torch.no_grad():
             value = loss(model(x_valid), y_valid).item()
-        waited += 1
+        stalled += 1
         if value < best:
-            best, best_state, waited = value, copy.deepcopy(model.state_dict()), 0
-        elif waited >= PATIENCE:
+            best, best_state, stalled = value, copy.deepcopy(model.state_dict()), 0
+        elif stalled >= PATIENCE:
             if not isinstance(loss, ev.MetricLoss) or loss.temperature < 0.02:
                 break
             loss.temperature *= 0.8
-            best, waited = float("inf"), 0
+            best, stalled = float("inf"), 0
             model.load_state_dict(best_state)
     model.load_state_dict(best_state)
     return model
@@ -105,7 +105,7 @@ def main() -> None:
     mean = statistics.mean(gains)
     print(f"\nMetricLoss - cross-entropy: {mean:+.3f} +/- {error:.3f} (standard error, paired)")
     if abs(mean) < 2 * error:
-        print("That is no clear difference: with this few positives, chance decides as much as the loss.")
+        print("This is not a clear difference: with so few positives, chance matters as much as the loss.")
     print(f"{time.perf_counter() - start:.0f} s")
 
 

@@ -1,4 +1,4 @@
-"""What is dear is made in one test process only, and scripts run in processes of their own."""
+"""How tests are spread over processes, and how they start scripts; CONTRIBUTING.md explains both."""
 
 import json
 import os
@@ -14,35 +14,35 @@ import evalign
 
 SOURCE = Path(evalign.__file__).parents[1]
 
-#: Files whose tests share what takes seconds to make: those of a line run in one test process.
-TOGETHER = (
+#: Tests of one group share what takes seconds to build, so they run in the same worker of pytest-xdist.
+GROUPS = (
     ("tests/cli/", "test_studies", "test_two_workers", "test_resume", "test_constraints", "test_processes"),
     ("tests/reports/",),
-    ("adversarial",),  # its solver is compiled in each process
+    ("adversarial",),  # every worker would compile the solver again
 )
 
 
-@pytest.hookimpl(optionalhook=True)  # the tests run without pytest-xdist too
+@pytest.hookimpl(optionalhook=True)  # the tests also run without pytest-xdist
 def pytest_xdist_make_scheduler(config, log):
-    """What `--dist loadgroup` would do, which pytest 9 does not let pytest-xdist 3.8 do."""
+    """Do what `--dist loadgroup` should do; with pytest 9.2 it ignores groups (pytest-xdist issue 1386)."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Scheduling(LoadScopeScheduling):
+    class GroupScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.split("::")[0]
-            return next((str(group) for group in TOGETHER if any(part in file for part in group)), nodeid)
+            return next((str(group) for group in GROUPS if any(part in file for part in group)), nodeid)
 
-    return Scheduling(config, log)
+    return GroupScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
 def environment():
-    """What a process of its own needs to find this evalign; one thread, as two would fight for cores."""
+    """The environment in which a new process finds this evalign; one thread, so that two do not compete."""
     return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 class Forked:
-    """A script in a process and a group of its own; see `forks.py`."""
+    """A script that runs in its own process and process group; see `forks.py`."""
 
     def __init__(self, ask, arguments, streams):
         self.ask, self.streams = ask, [str(stream) for stream in streams]
@@ -50,21 +50,21 @@ class Forked:
         self.status = None
 
     def poll(self):
-        """The exit status, or None if it still runs."""
+        """Return the exit status, or None while it runs."""
         if self.status is None:
             self.status = self.ask({"wait": self.pid})
         return self.status
 
     def wait(self, seconds=120):
-        """The exit status, once it has ended."""
+        """Wait until it ends and return its exit status."""
         end = time.monotonic() + seconds
         while self.poll() is None:
-            assert time.monotonic() < end, "it still runs"
+            assert time.monotonic() < end, "the script is still running"
             time.sleep(0.01)
         return self.status
 
     def ended(self, sent):
-        """Send a signal to the group, as a terminal does; give the status and the lines of the error."""
+        """Send a signal to the group, as a terminal does; return the exit status and the lines of stderr."""
         os.killpg(self.pid, sent)
         return self.wait(), self.errors.splitlines()
 
@@ -75,12 +75,12 @@ class Forked:
 
 @pytest.fixture(scope="session")
 def forks(environment):
-    """Ask the process that forks."""
+    """Start `forks.py` and return a function that sends it a request and returns its answer."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
     with subprocess.Popen([sys.executable, Path(__file__).with_name("forks.py")], **pipes) as process:
 
-        def ask(question):
-            process.stdin.write(json.dumps(question) + "\n")
+        def ask(request):
+            process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
             return json.loads(process.stdout.readline())
 
@@ -90,16 +90,16 @@ def forks(environment):
 
 @pytest.fixture(scope="module")
 def script(forks, tmp_path_factory):
-    """Start a script in a process of its own; one that still runs in the end is killed."""
-    begun = []
+    """Start a script in its own process; it is killed at the end if it still runs."""
+    processes = []
 
     def start(*arguments, stdin=os.devnull, stdout=None):
         folder = tmp_path_factory.mktemp("streams")
         streams = [stdin, stdout or folder / "out", folder / "err"]
-        begun.append(Forked(forks, arguments, streams))
-        return begun[-1]
+        processes.append(Forked(forks, arguments, streams))
+        return processes[-1]
 
     yield start
-    for process in begun:
+    for process in processes:
         if process.poll() is None:
             process.ended(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The README's commands, run in its order; its Python is run as doctests."""
+"""The commands of the README, run in order; its Python code runs as a doctest."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ import pytest
 from evalign.cli import main
 
 ROOT = Path(__file__).parents[1]
-#: What makes them fast enough for a test; the README shows the defaults.
+#: Options that make a command fast enough for a test; the README shows the defaults.
 FASTER = {
     "compare": ["--methods", "lightgbm,lightgbm_rule", "--repeats", "2", "--jobs", "1"],
     "fit": ["--methods", "lightgbm,lightgbm_rule", "--folds", "2", "--jobs", "1"],
@@ -21,8 +21,8 @@ FASTER = {
 def commands():
     blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     lines = [line[2:].split("   #")[0] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
-    found = [shlex.split(line)[1:] for line in lines if line.startswith("evalign ")]
-    return [[str(ROOT / part) if part.startswith("src/") else part for part in command] for command in found]
+    split = [shlex.split(line)[1:] for line in lines if line.startswith("evalign ")]
+    return [[str(ROOT / part) if part.startswith("src/") else part for part in command] for command in split]
 
 
 def customers(rows, seed):
@@ -58,7 +58,7 @@ def test_every_command_of_the_readme_runs(tmp_path, monkeypatch, capsys):
         assert "</html>" in Path(page).read_text()
 
 
-def test_make_demo_is_the_command_it_says():
+def test_make_demo_runs_on_the_bundled_data():
     makefile = (ROOT / "Makefile").read_text()
     line = next(line for line in makefile.splitlines() if "evalign compare" in line)
     data = shlex.split(line)[2]

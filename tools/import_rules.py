@@ -1,4 +1,4 @@
-"""The rule of `lint-imports` that a module named `_x` is imported only inside its own package."""
+"""A contract for `lint-imports`: a module named `_x` is imported only within its own package."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from importlinter import Contract, ContractCheck, output
 
 
 class PrivateModules(Contract):
-    """A private module, or anything below it, is imported only by its parent package and what is in it."""
+    """A private module, and anything below it, is imported only by its package and the modules in it."""
 
     type_name = "private"
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Collect every import of a private module from outside its package."""
-        found = [
+        violations = [
             f"{importer} imports {imported}"
             for imported in sorted(graph.modules)
             for importer in sorted(graph.find_modules_that_directly_import(imported))
             if not _may_import(importer, imported)
         ]
-        return ContractCheck(kept=not found, metadata={"imports": found})
+        return ContractCheck(kept=not violations, metadata={"violations": violations})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Print one line per import that breaks the rule."""
-        for line in check.metadata["imports"]:
+        """Print one line per violation."""
+        for line in check.metadata["violations"]:
             output.print_error(line)
 
 

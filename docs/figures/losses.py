@@ -1,7 +1,7 @@
 """Draw the losses of one row over the probability of class 1, for a positive and a negative row.
 
-Run `python docs/figures/losses.py`; it writes losses.png beside itself. The share of positives is 0.5,
-as in figure 1 of Lee et al. (2021).
+Run `python docs/figures/losses.py`, which writes losses.png to the same folder. The share of positives is
+0.5, as in figure 1 of Lee et al. (2021).
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ def surrogate(beta: float, q: float = 0.0) -> SurrogateFBetaLoss:
     return SurrogateFBetaLoss(beta, positive_rate=0.5, q=q, class_balanced=False)
 
 
-#: Label, loss and how its curve is drawn. Cross-entropy is wide, since others lie on it.
+#: Label, loss and line style. Cross-entropy is drawn wide, since other curves coincide with it.
 CURVES = (
     ("cross-entropy", nn.BCEWithLogitsLoss(), {"color": "0.72", "linewidth": 6}),
     ("focal, gamma 2", FocalLoss(gamma=2.0, task="binary"), {"color": "#CC79A7", "linestyle": "-."}),

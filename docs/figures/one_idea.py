@@ -1,7 +1,7 @@
 """Draw the one idea with numbers: from logits to the confusion matrix, macro F1 and the cost matrix.
 
-Run `python docs/figures/one_idea.py`; it writes one_idea.png beside itself. The eight rows are those of
-the page docs/guide/one-idea.md.
+Run `python docs/figures/one_idea.py`, which writes one_idea.png to the same folder. The eight rows are those
+of the page docs/guide/one-idea.md.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ SIGNED = LinearSegmentedColormap.from_list("signed", [VERMILLION, "#FFFFFF", BLU
 
 
 def heat(axes: Axes, values: Tensor, form: str, most: float, colours: LinearSegmentedColormap) -> None:
-    """A heat map with the numbers in its cells, white where the cell is dark."""
+    """Draw a heat map with a number in each cell, in white where the cell is dark."""
     least = -most if colours is SIGNED else 0
     image = axes.imshow(values, cmap=colours, vmin=least, vmax=most, aspect="auto")
     for i, row in enumerate(values.tolist()):
@@ -43,7 +43,7 @@ def heat(axes: Axes, values: Tensor, form: str, most: float, colours: LinearSegm
 
 
 def draw_rows(axes: Axes, values: Tensor, title: str, form: str, *, signed: bool = False) -> None:
-    """One line a row of data: its largest value is framed, thick lines part the true classes."""
+    """Draw one line per row of data; its largest value is framed, thick lines separate the true classes."""
     heat(axes, values, form, 2.6 if signed else 1.0, SIGNED if signed else AMOUNT)
     for i, j in enumerate(values.argmax(1).tolist()):
         axes.add_patch(Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, linewidth=1.3))

@@ -1,6 +1,6 @@
-"""Draw the hard, linear and sigmoid steps: one column a threshold, one row a kind of step.
+"""Draw the hard, linear and sigmoid steps: one column per threshold, one row per kind of step.
 
-Run `python docs/figures/steps.py`; it writes steps.png beside itself.
+Run `python docs/figures/steps.py`, which writes steps.png to the same folder.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from evalign.softsets import HardStep, LinearStep, SigmoidStep, Step
 THRESHOLDS = (0.2, 0.5, 0.8)
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00"
 
-#: For each row of panels: label, step and how its curve is drawn.
+#: For each row of panels: label, step and line style of its curves.
 LINEAR = (
     ("T = 0.4", LinearStep(temperature=0.4), {"color": SKY}),
     ("T = 0.2 (default)", LinearStep(temperature=0.2), {"color": BLUE, "linewidth": 2.4}),

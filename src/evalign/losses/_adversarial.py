@@ -81,7 +81,7 @@ class _Game(torch.autograd.Function):
 def _build_solver(metric: Metric) -> Any:
     """Build the solver of `ap_perf` for a metric."""
     try:
-        from ap_perf import PerformanceMetric
+        from ap_perf import PerformanceMetric  # noqa: PLC0415
     except ImportError as error:
         raise ImportError("AdversarialLoss requires ap_perf: pip install 'evalign[adversarial]'.") from error
     name = metric.name.split("(")[0]
