@@ -69,9 +69,8 @@ def test_rounds_on_the_metric_are_kept_where_they_help():
 
 
 def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):
-    from lightgbm import LGBMClassifier, early_stopping
-
     from evalign.estimators._preparation import stratified_split
+    from lightgbm import LGBMClassifier, early_stopping
 
     X, X_test, y, _ = data
     ours = MetricBooster(strategy="log_loss", rule=False, n_bags=1, **QUICK).fit(X, y)

@@ -5,10 +5,10 @@ import re
 import lightgbm as lgb
 import numpy as np
 import pytest
+from evalign.estimators._booster_text import checked
 from sklearn.datasets import make_classification
 
 from evalign import MetricBooster
-from evalign.estimators._booster_text import checked
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_what_is_saved_is_what_is_loaded(model, tmp_path):
     assert (new.schema, new.labels, new.facts) == (old.schema, old.labels, old.facts)
     assert (new.predict(table) == old.predict(table)).all()
     assert (new.predict_proba(table) == old.predict_proba(table)).all()
-    names, p = new.decided(table)
+    names, p = new.predict_both(table)
     assert (names == new.predict(table)).all()
     assert (p == new.predict_proba(table)).all()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model"]
