@@ -113,7 +113,7 @@ def read_bundle(
         check_format(facts["format"], "folder")
         facts = upgrade(facts)
         if kind is not None and facts.get("kind") != kind:
-            raise expected("folder", f"with a {kind}", show(facts.get("kind"))[:80])
+            raise expected("folder", f"with a {kind}", str(facts.get("kind"))[:80])
         listing = facts.pop("parts").items()
         parts = {key: _read_part(folder, name, suffix, part["file"], part["sha256"]) for key, part in listing}
     return facts, parts

@@ -33,8 +33,15 @@ def name(value):
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
-    small = {"hidden": (8,), "lr": 0.02, "max_epochs": 3, "patience": 2, "random_state": 0}
-    return ev.MetricClassifier(metric, strategy, **(small | settings))
+    small = {
+        "rule": False,
+        "hidden": (8,),
+        "learning_rate": 0.02,
+        "max_epochs": 3,
+        "patience": 2,
+        "random_state": 0,
+    }
+    return ev.MetricClassifier(metric, strategy=strategy, **(small | settings))
 
 
 def refused(model, match, features=X, labels=Y, **data):
@@ -50,7 +57,7 @@ def refused(model, match, features=X, labels=Y, **data):
 
 
 BAD = {
-    "lr": [0, -1, None, "fast", np.nan, np.inf, True],
+    "learning_rate": [0, -1, None, "fast", np.nan, np.inf, True],
     "max_epochs": [0, -1, 2.5, None, "10", True],
     "patience": [0, -1, 2.5, None, "10", True],
     "batch_size": [0, -1, 2.5, None, "all", True, [32], np.array([32, 64])],
@@ -78,7 +85,8 @@ def test_bad_settings(name, value):
     ({"strategy": "alligned"}, "Did you mean 'aligned'"), ({"strategy": "Focal"}, "Did you mean 'focal'"),
     ({"strategy": "crossentropy"}, "Did you mean 'cross_entropy'"), ({"metric": "f11"}, "Did you mean 'f1'"),
     ({"metric": "balanced_acuracy"}, "Did you mean 'balanced_accuracy'"),
-    ({"strategy": "xyz"}, "Known: aligned, cross_entropy"), ({"metric": "xyz"}, "Known: accuracy"),
+    ({"strategy": "xyz"}, "Choose from 'aligned', 'cross_entropy'"),
+    ({"metric": "xyz"}, "Choose from 'accuracy'"),
 ], ids=name)  # fmt: skip
 def test_near_names(settings, hint):
     refused(classifier(**settings), hint)
@@ -105,7 +113,7 @@ def test_surrogate_needs_one_beta_and_no_weights():
 
 
 @pytest.mark.parametrize("settings", [
-    {"lr": np.float32(0.01), "dropout": np.float32(0.1), "validation_fraction": np.float32(0.3)},
+    {"learning_rate": np.float32(0.01), "dropout": np.float32(0.1), "validation_fraction": np.float32(0.3)},
     {"max_epochs": np.int64(2), "patience": np.int32(1), "batch_size": np.uint16(50)},
     {"hidden": np.array([8, 4])}, {"hidden": [np.int64(8)]}, {"hidden": ()},
     {"class_weight": {np.int64(0): np.float32(1), np.int64(1): 2}}, {"class_weight": {}},
@@ -240,7 +248,7 @@ class Explosive(nn.Module):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_explosion_in_the_first_epoch(strategy):
     """Nothing was learnt, but there is a model without NaN, and a warning that says why it is poor."""
-    with pytest.warns(UserWarning, match="not finite in epoch 0 .*Try a lower `lr`"):
+    with pytest.warns(UserWarning, match="not finite in epoch 0 .*Try a lower `learning_rate`"):
         model = classifier("f1", strategy, learning_rate=1e30).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.decision_function(X)).all()
@@ -250,7 +258,9 @@ def test_explosion_later_on_restores_the_best():
     """200 rows in batches of 50 are four batches an epoch, so 13 batches end in the fourth epoch."""
     model = classifier("f1", "cross_entropy", batch_size=50, max_epochs=9, patience=9,
                        network=lambda f, c: Explosive(f, c, batches=13))  # fmt: skip
-    with pytest.warns(UserWarning, match="not finite in epoch 3 of phase 'cross-entropy'.*restored.*`lr`"):
+    with pytest.warns(
+        UserWarning, match="not finite in epoch 3 of phase 'cross-entropy'.*restored.*`learning_rate`"
+    ):
         model.fit(X, Y, validation_data=(X, Y))
     assert [row["epoch"] for row in model.history_] == [0, 1, 2, 3]
     losses = [row["valid_loss"] for row in model.history_[:3]]

@@ -53,7 +53,7 @@ def test_never_below_the_log_loss_with_a_rule_on_held_rows(data, metric, bags):
     plain = MetricBooster(metric, strategy="log_loss", n_bags=bags, **QUICK).fit(X, y)
     ours = MetricBooster(metric, n_bags=bags, **QUICK).fit(X, y)
     assert ours.validation_score_ >= plain.validation_score_
-    assert plain.n_iter_[0][1] == 0
+    assert plain.rounds_[0][1] == 0
 
 
 def test_rounds_on_the_metric_are_kept_where_they_help():
@@ -62,15 +62,16 @@ def test_rounds_on_the_metric_are_kept_where_they_help():
         X, y = rare(1500, seed)
         model = MetricBooster("f1", n_bags=3, **QUICK).fit(X, y)
         plain = MetricBooster("f1", n_bags=3, strategy="log_loss", **QUICK).fit(X, y)
-        rounds = [metric for _, metric in model.n_iter_]
+        rounds = [metric for _, metric in model.rounds_]
         assert (model.validation_score_ > plain.validation_score_) == any(rounds)
         kept += any(rounds)
     assert kept
 
 
 def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):
-    from evalign.estimators._preparation import stratified_split
     from lightgbm import LGBMClassifier, early_stopping
+
+    from evalign.estimators._rows import stratified_split
 
     X, X_test, y, _ = data
     ours = MetricBooster(strategy="log_loss", rule=False, n_bags=1, **QUICK).fit(X, y)
@@ -161,7 +162,7 @@ def test_constraints_are_kept_on_held_rows_and_reported_if_not(data):
     free = MetricBooster("recall", n_bags=3, **QUICK).fit(X, y)
     assert precision_score(y, free.predict(X)) < precision_score(y, model.predict(X))
     noise = np.random.default_rng(0).normal(size=X.shape)
-    with pytest.warns(UserWarning, match=r"No rule keeps .* precision"):
+    with pytest.warns(UserWarning, match=r"No rule satisfies .* precision"):
         hopeless = MetricBooster("recall", ["precision >= 0.99", "recall >= 0.9"], n_bags=1, **QUICK).fit(
             noise, y
         )
@@ -214,7 +215,7 @@ def test_params_reach_lightgbm(data):
 def test_many_classes_have_few_bins(classes, params, most):
     X = np.sort(np.random.default_rng(0).normal(size=(2000, 1)), axis=0)
     y = np.arange(2000) * classes // 2000
-    settings = {"strategy": "log_loss", "rule": False, "bags": 1, **QUICK, "n_estimators": 12}
+    settings = {"strategy": "log_loss", "rule": False, "n_bags": 1, **QUICK, "n_estimators": 12}
     model = MetricBooster("accuracy", params=params, **settings).fit(X, y)
     tables = model.stages_[0].base.trees_to_dataframe()
     cuts = tables["threshold"].dropna().nunique()
@@ -232,7 +233,7 @@ def test_grid_search_pipeline_clone_pickle(data):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("settings", [{}, {"rule": False}, {"strategy": "log_loss"}, {"bags": 3}])
+@pytest.mark.parametrize("settings", [{}, {"rule": False}, {"strategy": "log_loss"}, {"n_bags": 3}])
 def test_save_and_load(tmp_path, classes, settings):
     X, y = make_classification(
         600,
@@ -243,13 +244,14 @@ def test_save_and_load(tmp_path, classes, settings):
         random_state=1,
     )
     labels = np.array(["x", "y", "z"])[y]
-    model = MetricBooster("f1", **{"bags": 1, **QUICK, **settings}).fit(X, labels)
+    model = MetricBooster("f1", **{"n_bags": 1, **QUICK, **settings}).fit(X, labels)
     model.save(tmp_path / "model")
     other = MetricBooster.load(tmp_path / "model")
     np.testing.assert_array_equal(other.predict(X), model.predict(X))
     np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
     assert other.get_params() == model.get_params()
-    assert other.n_iter_ == model.n_iter_
+    assert other.rounds_ == model.rounds_
+    assert other.n_iter_ == model.n_iter_ == sum(map(sum, model.rounds_))
     assert other.validation_score_ == model.validation_score_
     other.save(tmp_path / "model")  # over the old one
     parts = [path for path in (tmp_path / "model").iterdir() if path.suffix == ".txt"]
@@ -276,14 +278,14 @@ def break_json(folder, change):
     [
         (lambda f: f.update(kind="MetricClassifier"), "with a MetricBooster"),
         (lambda f: f.update(format=99), "Upgrade evalign"),
-        (lambda f: f.pop("weights"), "whole model.json"),
+        (lambda f: f.pop("weights"), "complete model.json"),
         (lambda f: f.update(weights=[]), "with trees"),
         (lambda f: f.pop("parts"), "readable model.json"),
         (lambda f: f["parts"]["0.log_loss"].update(file="../secret.txt"), "its files inside"),
         (lambda f: f["parts"]["0.log_loss"].update(sha256="0"), "another checksum"),
         (lambda f: f.update(n_features_in=3), "with trees of 3 features"),
         (lambda f: f.update(rule="{}"), "decision rule"),
-        (lambda f: f["settings"].update(no_such_setting=1), "whole model.json"),
+        (lambda f: f["settings"].update(no_such_setting=1), "complete model.json"),
     ],
 )
 def test_damaged_files_are_refused(saved, change, message):
@@ -317,9 +319,9 @@ def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
         ({"constraints": "precision > 0.9"}, "`constraint"),
         ({"strategy": "logloss"}, "Did you mean 'log_loss'"),
         ({"n_estimators": 0}, "`n_estimators` to be an integer >= 1"),
-        ({"bags": 0}, "`bags` to be an integer >= 1"),
-        ({"bags": "many"}, "`bags` to be an integer >= 1"),
-        ({"bags": 5000}, "the rows of the rarest class"),
+        ({"n_bags": 0}, "`n_bags` to be an integer >= 1"),
+        ({"n_bags": "many"}, "`n_bags` to be an integer >= 1"),
+        ({"n_bags": 5000}, "the rows of the rarest class"),
         ({"learning_rate": 0}, r"`learning_rate` in \(0, 10\)"),
         ({"validation_fraction": 1.0}, r"`validation_fraction` in \(0, 1\)"),
         ({"temperature": 0.7}, "`temperature` in"),

@@ -5,10 +5,10 @@ import re
 import lightgbm as lgb
 import numpy as np
 import pytest
-from evalign.estimators._booster_text import checked
 from sklearn.datasets import make_classification
 
 from evalign import MetricBooster
+from evalign.estimators._untrusted import check_lightgbm_text
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def squared(scores, data):
 def test_what_lightgbm_writes_predicts_the_same(rows, settings):
     booster = trained(rows, **settings)
     text = booster.model_to_string()
-    read = lgb.Booster(model_str=checked(text.encode()))
+    read = lgb.Booster(model_str=check_lightgbm_text(text.encode()))
     assert (read.predict(rows[0]) == booster.predict(rows[0])).all()
     assert read.num_trees() == booster.num_trees()
     assert ("num_cat=0" not in text.split("Tree=1")[0]) == ("categories" in settings)
@@ -54,18 +54,18 @@ FORGED = {
     "right beyond": (r"right_child=\S+", "right_child=6", "a branch that leads elsewhere"),
     "circle": (r"left_child=\S+", "left_child=0", "a branch that leads elsewhere"),
     "fraction": (r"num_leaves=\d+", "num_leaves=7.5", "tree 0"),
-    "feature beyond": (r"split_feature=\S+", "split_feature=6", "a feature that is not there"),
-    "feature below": (r"split_feature=\S+", "split_feature=-1", "a feature that is not there"),
+    "feature beyond": (r"split_feature=\S+", "split_feature=6", "a feature that does not exist"),
+    "feature below": (r"split_feature=\S+", "split_feature=-1", "a feature that does not exist"),
     "no feature": (r"split_feature=\S+", "split_feature=nan", "tree 0"),
-    "many leaves": (r"num_leaves=\d+", "num_leaves=100000000", "numbers for"),
-    "no leaves": (r"num_leaves=\d+", "num_leaves=-1", "a kind that is not known"),
-    "linear": (r"is_linear=0", "is_linear=1", "a kind that is not known"),
-    "no category": (r"threshold=\S+", "threshold=nan", "categories that are not there"),
+    "many leaves": (r"num_leaves=\d+", "num_leaves=100000000", "numbers instead of"),
+    "no leaves": (r"num_leaves=\d+", "num_leaves=-1", "an unknown kind"),
+    "linear": (r"is_linear=0", "is_linear=1", "an unknown kind"),
+    "no category": (r"threshold=\S+", "threshold=nan", "categories that do not exist"),
     "feature in between": (r"split_feature=\S+", "split_feature=1.5", "tree 0"),
     "underscore": (r"num_leaves=7", "num_leaves=0_7", "tree 0"),
-    "category beyond": (r"threshold=\S+", "threshold=99", "categories that are not there"),
+    "category beyond": (r"threshold=\S+", "threshold=99", "categories that do not exist"),
     "category bounds": (r"cat_boundaries=0 \d+", "cat_boundaries=0 900", "tree 0"),
-    "category bounds back": (r"cat_boundaries=0 ", "cat_boundaries=1 ", "categories that are not there"),
+    "category bounds back": (r"cat_boundaries=0 ", "cat_boundaries=1 ", "categories that do not exist"),
     "line twice": (r"shrinkage=1", "shrinkage=1\nnum_cat=9", "the line 'num_cat=9'"),
     "unknown line": (r"shrinkage=1", "shrinkage=1\nnum_dog=9", "the line 'num_dog=9'"),
     "text": (r"leaf_value=\S+", "leaf_value=x;y", "tree 0"),
@@ -92,14 +92,14 @@ def test_forged_trees_are_refused(rows, attack):
         first = new.index("Tree=1\n") - new.index("Tree=0\n")
         new = re.sub(r"tree_sizes=\d+", f"tree_sizes={first}", new, count=1)
     with pytest.raises(ValueError, match="^Expected `folder` with trees as LightGBM writes them") as refused:
-        checked(new.encode())
+        check_lightgbm_text(new.encode())
     assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04junk", b"tree\n", b"tree\nnum_class=1\n\nTree=0\n"])
 def test_what_is_no_text_of_trees_is_refused(content):
     with pytest.raises((ValueError, KeyError)):
-        checked(content)
+        check_lightgbm_text(content)
 
 
 def test_linear_trees_are_not_saved(rows, tmp_path):

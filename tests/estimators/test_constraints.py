@@ -11,15 +11,22 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from torch import nn
 
 from evalign import metrics
-from evalign.estimators import MetricClassifier
-from evalign.estimators._strategies import STRATEGIES, Problem, phases
+from evalign.estimators import MetricClassifier, PhaseSettings, build_phases
+from evalign.estimators._strategies import STRATEGIES
 from evalign.losses import MetricLoss
 from evalign.softsets import LinearStep
 from evalign.training import Fit, Phase, TrainingData
 from evalign.training._checkpoint import Checkpoint
 
 BOUND = "precision() >= 0.8"
-FAST = {"hidden": (16,), "max_epochs": 25, "patience": 5, "lr": 0.01, "random_state": 0}
+FAST = {
+    "rule": False,
+    "hidden": (16,),
+    "max_epochs": 25,
+    "patience": 5,
+    "learning_rate": 0.01,
+    "random_state": 0,
+}
 
 
 def data(classes=2, rows=900, names=False):
@@ -127,12 +134,12 @@ def test_multipliers_are_given_time_to_reach_the_bound():
 def test_every_strategy_knows_its_constraints(strategy):
     bounds = metrics.as_constraints("precision >= 0.8")
     targets = torch.tensor([0, 1] * 10)
-    plan = phases(strategy, Problem(metrics.f1(), targets, 2, None, 0.1, 5, 5, bounds))
+    plan = build_phases(strategy, PhaseSettings(metrics.f1(), targets, 2, None, 0.1, 5, 5, bounds))
     assert plan[-1].by_metric
     assert not any(phase.by_metric for phase in plan[:-1])
     trained = [phase.loss.constraints for phase in plan if isinstance(phase.loss, MetricLoss)]
     assert trained == ([bounds] if strategy in ("aligned", "east", "softset") else [])
-    free = phases(strategy, Problem(metrics.f1(), targets, 2, None, 0.1, 5, 5))
+    free = build_phases(strategy, PhaseSettings(metrics.f1(), targets, 2, None, 0.1, 5, 5))
     assert free[-1].by_metric == (strategy == "aligned")
 
 
@@ -141,7 +148,7 @@ def test_infeasible_constraints_are_said_with_their_miss(rule):
     train, valid = data()
     bounds = ["precision >= 1.25", "specificity >= 0.01"]
     model = constrained(constraints=bounds, rule=rule, max_epochs=5)
-    with pytest.warns(UserWarning, match=r"missed precision\(\) >= 1.25 by 0\.\d+\. Try") as caught:
+    with pytest.warns(UserWarning, match=r"precision\(\) >= 1.25 is violated by 0\.\d+\. Try") as caught:
         model.fit(*train, validation_data=valid)
     assert caught[0].filename == __file__
     missed, kept = model.satisfaction_.values()
@@ -154,7 +161,7 @@ def test_infeasible_constraints_are_said_with_their_miss(rule):
 def test_the_rule_decides(calibrate):
     train, valid = data()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(train[1]))
-    model = MetricClassifier("f1", rule=True, calibrate=calibrate, strategy="cross_entropy", **FAST)
+    model = MetricClassifier("f1", calibrate=calibrate, strategy="cross_entropy", **FAST | {"rule": True})
     model.fit(*train, sample_weight=weight, validation_data=valid)
     p = model.predict_proba(valid[0])
     np.testing.assert_array_equal(model.predict(valid[0]), model.rule_.predict(p))
@@ -167,7 +174,7 @@ def test_the_rule_decides(calibrate):
 
 def test_the_rule_of_bags_is_fitted_on_all_rows():
     train, _ = data(rows=1000)
-    bags = MetricClassifier("f1", rule=True, n_bags=3, strategy="cross_entropy", **FAST).fit(*train)
+    bags = MetricClassifier("f1", n_bags=3, strategy="cross_entropy", **FAST | {"rule": True}).fit(*train)
     plain = clone(bags).set_params(rule=False).fit(*train)
     assert bags.validation_score_ == bags.rule_.value >= plain.validation_score_
     p = bags.predict_proba(train[0])
@@ -177,7 +184,9 @@ def test_the_rule_of_bags_is_fitted_on_all_rows():
 def test_more_classes_with_names():
     train, valid = data(classes=3, names=True)
     bound = "min(recall) >= 0.5"
-    model = MetricClassifier("f1", constraints=bound, rule=True, **FAST).fit(*train, validation_data=valid)
+    model = MetricClassifier("f1", constraints=bound, **FAST | {"rule": True}).fit(
+        *train, validation_data=valid
+    )
     guess = model.predict(valid[0])
     assert set(guess) <= set(model.classes_)
     assert model.rule_.value == pytest.approx(f1_score(valid[1], guess, average="macro"))
@@ -188,7 +197,9 @@ def test_more_classes_with_names():
 
 def test_a_fit_without_rule_forgets_the_old_one():
     train, valid = data()
-    model = MetricClassifier("f1", rule=True, **{**FAST, "max_epochs": 2}).fit(*train, validation_data=valid)
+    model = MetricClassifier("f1", **{**FAST, "rule": True, "max_epochs": 2}).fit(
+        *train, validation_data=valid
+    )
     model.set_params(rule=False).fit(*train, validation_data=valid)
     assert model.rule_ is None
     np.testing.assert_array_equal(model.predict(valid[0]), model.predict_proba(valid[0]).argmax(1))

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from evalign import MetricDecision
-from evalign.estimators import _decision_files
+from evalign._files import import_skops
 
 
 def data(classes=2):
@@ -78,7 +78,7 @@ def test_a_pickle_or_rubbish_in_place_of_the_classifier_is_refused(tmp_path, con
     X, y = data()
     forest().fit(X, y).save(tmp_path)
     replace_estimator(tmp_path, content)
-    with pytest.raises(ValueError, match="Expected `folder` with whole parts"):
+    with pytest.raises(ValueError, match="Expected `folder` with complete parts"):
         MetricDecision.load(tmp_path)
 
 
@@ -154,4 +154,4 @@ def test_the_archive_is_compressed(tmp_path):
 def test_without_skops_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "skops.io", None)
     with pytest.raises(ImportError, match=r"evalign\[cli\]"):
-        _decision_files.skops()
+        import_skops()

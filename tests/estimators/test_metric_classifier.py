@@ -31,8 +31,15 @@ def name(value):
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
-    small = {"hidden": (8,), "lr": 0.02, "max_epochs": 15, "patience": 3, "random_state": 0}
-    return ev.MetricClassifier(metric, strategy, **(small | settings))
+    small = {
+        "rule": False,
+        "hidden": (8,),
+        "learning_rate": 0.02,
+        "max_epochs": 15,
+        "patience": 3,
+        "random_state": 0,
+    }
+    return ev.MetricClassifier(metric, strategy=strategy, **(small | settings))
 
 
 def sample(rows, classes=2, **settings):

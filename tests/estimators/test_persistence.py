@@ -29,8 +29,15 @@ def name(value):
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
-    small = {"hidden": (8,), "lr": 0.02, "max_epochs": 2, "patience": 2, "random_state": 0}
-    return ev.MetricClassifier(metric, strategy, **(small | settings))
+    small = {
+        "rule": False,
+        "hidden": (8,),
+        "learning_rate": 0.02,
+        "max_epochs": 2,
+        "patience": 2,
+        "random_state": 0,
+    }
+    return ev.MetricClassifier(metric, strategy=strategy, **(small | settings))
 
 
 def load(folder, **settings):
@@ -67,9 +74,11 @@ def edit(folder, **changes):
     (folder / "model.json").write_text(json.dumps(facts))
 
 
-def tensor_key(folder):
+def edit_part(folder, **changes):
+    """Change what the JSON lists for the tensors: `file` or `sha256`."""
     facts = json.loads((folder / "model.json").read_text())
-    return next(key for key, value in facts.items() if str(value).endswith(".safetensors"))
+    facts["parts"]["tensors"] |= changes
+    (folder / "model.json").write_text(json.dumps(facts))
 
 
 def same(one, other):
@@ -121,7 +130,7 @@ def test_three_classes_and_sparse_features(tmp_path):
 @pytest.mark.parametrize("settings", [
     {"class_weight": {0: 1, 1: 2.5}}, {"class_weight": {np.int64(0): np.float32(1), np.int64(1): np.int8(2)}},
     {"class_weight": "balanced"}, {"hidden": [8, 4]}, {"hidden": ()}, {"batch_size": 16, "dropout": 0},
-    {"lr": np.float64(0.02), "max_epochs": np.int64(2), "random_state": np.int64(3)},
+    {"learning_rate": np.float64(0.02), "max_epochs": np.int64(2), "random_state": np.int64(3)},
     {"metric": metrics.cost([[0, 1], [5, 0]])}, {"metric": metrics.fbeta(beta=np.float64(0.1))},
     {"metric": "0.5*f1() + 0.5*mcc()"}, {"metric": " tp / (tp + fn)"}, {"metric": metrics.f1},
     {"metric": metrics.recall(positive=0)}, {"metric": 1 - metrics.precision(average="macro")},
@@ -456,12 +465,12 @@ def test_weights_outside_the_folder(folder, name):
     (folder.parent / "stolen.safetensors").write_bytes(tensors(folder).read_bytes())
     (folder / "sub").mkdir()
     (folder / "sub" / "x.safetensors").write_bytes(tensors(folder).read_bytes())
-    edit(folder, **{tensor_key(folder): name})
+    edit_part(folder, file=name)
     broken(folder)
 
 
 @pytest.mark.parametrize("changes", [
-    {"format": None}, {"format": "1"}, {"kind": None}, {"sha256": None}, {"settings": None}, {"settings": {}},
+    {"format": None}, {"format": "1"}, {"kind": None}, {"parts": None}, {"parts": {}}, {"parts": {"tensors": None}}, {"settings": None}, {"settings": {}},
     {"settings": [1]}, {"history": []}, {"history": None}, {"history": [1]}, {"history": [{}]},
     {"classes": None}, {"classes": [0]}, {"classes": [0, 1, 2]}, {"classes": ["a", "b"]},
     {"classes_dtype": "nonsense"}, {"n_features_in": 7}, {"n_features_in": -1}, {"n_features_in": "6"},
@@ -504,7 +513,7 @@ def test_a_pickle_is_not_executed(folder, writer, target):
     else:
         torch.save(Malice(marker), path)
     if target == "tensors with checksum":
-        edit(folder, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        edit_part(folder, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     broken(folder)
     assert not marker.exists()
     if writer == "pickle":

@@ -16,9 +16,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evalign as ev
-from evalign.selection import METHODS, AutoClassifier, Comparison
-from evalign.selection.auto import settled, simplest_near_best
-from evalign.selection.comparison import Row
+from evalign.selection import METHODS, AutoClassifier, Comparison, Row
+from evalign.selection.auto import is_clear, simplest_near_best
 
 X, Y = make_classification(240, 6, weights=[0.7], flip_y=0.05, random_state=0)
 CHEAP = {"tree": DecisionTreeClassifier(max_depth=3), "logistic": LogisticRegression()}
@@ -88,18 +87,18 @@ def test_folds_are_drawn_again_until_the_choice_is_clear():
         assert (len(row.values), len(longer), len(longest)) == (5, 10, 15)
         assert longest[:10] == longer
         assert longer[:5] == row.values != longer[5:]
-    assert not settled(two.comparison_)
+    assert not is_clear(two.comparison_)
 
 
 def test_what_is_clear():
     best = (0.70, 0.74, 0.72)
-    assert settled(comparison(best=best))
-    assert settled(comparison(best=best, bad=()))
-    assert settled(comparison(best=best, worse=(0.60, 0.66, 0.62)))  # behind by 0.093, standard error 0.007
-    assert settled(comparison(best=best, close=(0.70, 0.73, 0.72)))  # known to 0.003, 1 % is 0.0072
-    assert not settled(comparison(best=best, maybe=(0.72, 0.70, 0.71)))  # 0.01, standard error 0.017
-    assert settled(comparison(False, best=(0.1, 0.1), worse=(0.3, 0.31)))
-    assert not settled(comparison(False, best=(0.1, 0.1), maybe=(0.09, 0.14)))
+    assert is_clear(comparison(best=best))
+    assert is_clear(comparison(best=best, bad=()))
+    assert is_clear(comparison(best=best, worse=(0.60, 0.66, 0.62)))  # behind by 0.093, standard error 0.007
+    assert is_clear(comparison(best=best, close=(0.70, 0.73, 0.72)))  # known to 0.003, 1 % is 0.0072
+    assert not is_clear(comparison(best=best, maybe=(0.72, 0.70, 0.71)))  # 0.01, standard error 0.017
+    assert is_clear(comparison(False, best=(0.1, 0.1), worse=(0.3, 0.31)))
+    assert not is_clear(comparison(False, best=(0.1, 0.1), maybe=(0.09, 0.14)))
 
 
 def test_named_methods_are_ordered_by_simplicity_and_dictionaries_as_given():
@@ -148,7 +147,7 @@ def test_rare_classes_get_fewer_folds_and_one_row_is_refused():
         AutoClassifier(methods=CHEAP).fit(X[:121], y[:121])
 
 
-@pytest.mark.parametrize(("name", "lowest"), [("cv", 2), ("repeats", 1)])
+@pytest.mark.parametrize(("name", "lowest"), [("cv", 2), ("n_repeats", 1)])
 @pytest.mark.parametrize("value", [0, 2.5, True, "five"])
 def test_folds_are_a_number(name, lowest, value):
     with pytest.raises(ValueError, match=f"`{name}` to be an integer >= {lowest}"):
