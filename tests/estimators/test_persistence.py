@@ -470,8 +470,9 @@ def test_weights_outside_the_folder(folder, name):
 
 
 @pytest.mark.parametrize("changes", [
-    {"format": None}, {"format": "1"}, {"kind": None}, {"parts": None}, {"parts": {}}, {"parts": {"tensors": None}}, {"settings": None}, {"settings": {}},
-    {"settings": [1]}, {"history": []}, {"history": None}, {"history": [1]}, {"history": [{}]},
+    {"format": None}, {"format": "1"}, {"kind": None}, {"parts": None}, {"parts": {}},
+    {"parts": {"tensors": None}}, {"settings": None}, {"settings": {}}, {"settings": [1]},
+    {"history": []}, {"history": None}, {"history": [1]}, {"history": [{}]},
     {"classes": None}, {"classes": [0]}, {"classes": [0, 1, 2]}, {"classes": ["a", "b"]},
     {"classes_dtype": "nonsense"}, {"n_features_in": 7}, {"n_features_in": -1}, {"n_features_in": "6"},
     {"n_features_in": 10**12}, {"settings__hidden": [3]}, {"settings__hidden": None},
