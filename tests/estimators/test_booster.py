@@ -1,4 +1,4 @@
-"""`MetricBooster`: what it promises on held rows, its settings, its files, its errors."""
+"""`MetricBooster`: its promise on held-out rows, its settings, its files and its errors."""
 
 import json
 import pickle
@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evalign.estimators import MetricBooster
 
-ROWS = "The rows set aside depend on the rows, as for every classifier with early stopping."
-RULE = "It wants the class with the largest probability, and the rule for F1 decides otherwise."
+ROWS = "The held-out rows depend on the rows, as for every classifier with early stopping."
+RULE = "It expects the class with the largest probability, and the rule for F1 decides otherwise."
 FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": ROWS for kind in ("dense", "sparse")}
 RULED = {"check_classifiers_train": RULE, "check_class_weight_classifiers": RULE}
 QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "random_state": 0}
@@ -48,7 +48,7 @@ def data():
 
 @pytest.mark.parametrize("bags", [1, 3])
 @pytest.mark.parametrize("metric", ["f1", "mcc", "balanced_accuracy"])
-def test_never_below_the_log_loss_with_a_rule_on_held_rows(data, metric, bags):
+def test_never_below_the_log_loss_with_a_rule_on_held_out_rows(data, metric, bags):
     X, _, y, _ = data
     plain = MetricBooster(metric, strategy="log_loss", n_bags=bags, **QUICK).fit(X, y)
     ours = MetricBooster(metric, n_bags=bags, **QUICK).fit(X, y)
@@ -155,7 +155,7 @@ def test_probabilities_are_calibrated_after_rounds_on_the_metric():
     assert errors[0] < errors[1]
 
 
-def test_constraints_are_kept_on_held_rows_and_reported_if_not(data):
+def test_constraints_are_satisfied_on_held_out_rows_or_the_violation_is_reported(data):
     X, _, y, _ = data
     model = MetricBooster("recall", "precision >= 0.8", n_bags=3, **QUICK).fit(X, y)
     assert model.rule_.feasible
@@ -288,13 +288,13 @@ def break_json(folder, change):
         (lambda f: f["settings"].update(no_such_setting=1), "complete model.json"),
     ],
 )
-def test_damaged_files_are_refused(saved, change, message):
+def test_damaged_files_are_rejected(saved, change, message):
     break_json(saved, change)
     with pytest.raises(ValueError, match=message):
         MetricBooster.load(saved)
 
 
-def test_missing_and_foreign_folders_are_refused(tmp_path, saved):
+def test_missing_and_foreign_folders_are_rejected(tmp_path, saved):
     with pytest.raises(ValueError, match=r"without model\.json"):
         MetricBooster.load(tmp_path / "nowhere")
     for part in saved.glob("*.txt"):
@@ -303,7 +303,7 @@ def test_missing_and_foreign_folders_are_refused(tmp_path, saved):
         MetricBooster.load(saved)
 
 
-def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
+def test_a_metric_without_a_text_form_cannot_be_saved(tmp_path, data):
     X, _, y, _ = data
     model = MetricBooster(lambda c: c.precision + c.recall, n_bags=1, **QUICK).fit(X[:300], y[:300])
     with pytest.raises(ValueError, match="written as text"):
@@ -331,18 +331,18 @@ def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
         ({"patience": 1.5}, "`patience` to be an integer"),
     ],
 )
-def test_wrong_settings_are_refused(data, settings, message):
+def test_wrong_settings_are_rejected(data, settings, message):
     X, _, y, _ = data
     with pytest.raises(ValueError, match=message):
         MetricBooster(**{**QUICK, **settings}).fit(X, y)
 
 
-def test_one_class_is_refused():
+def test_one_class_is_rejected():
     with pytest.raises(ValueError, match="at least two classes"):
         MetricBooster(**QUICK).fit(np.zeros((10, 2)), np.zeros(10))
 
 
-def test_without_lightgbm_the_error_says_how_to_get_it(data, monkeypatch):
+def test_without_lightgbm_the_error_says_how_to_install_it(data, monkeypatch):
     import sys
 
     X, _, y, _ = data

@@ -1,4 +1,4 @@
-"""Trees in LightGBM's text form: what it writes is read as it is, and what is forged is refused."""
+"""Trees in LightGBM's text form: what it writes is read unchanged, and forged trees are rejected."""
 
 import re
 
@@ -14,7 +14,7 @@ from evalign.estimators._untrusted import check_lightgbm_text
 @pytest.fixture(scope="module")
 def rows():
     X, y = make_classification(600, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
-    X[:, 3] = np.random.default_rng(0).integers(0, 30, 600)  # categories, if one says so
+    X[:, 3] = np.random.default_rng(0).integers(0, 30, 600)  # categories, where asked for
     return X, y
 
 
@@ -47,7 +47,7 @@ def test_what_lightgbm_writes_predicts_the_same(rows, settings):
     assert ("num_cat=0" not in text.split("Tree=1")[0]) == ("categories" in settings)
 
 
-#: A part of the text, and what it is forged to: LightGBM would crash, read elsewhere or go on forever.
+#: A part of the text, its forgery and the reason given: LightGBM would crash, read elsewhere or never end.
 FORGED = {
     "child beyond": (r"left_child=\S+", "left_child=99999999", "a branch that leads elsewhere"),
     "leaf beyond": (r"left_child=\S+", "left_child=-99999999", "a branch that leads elsewhere"),
@@ -82,13 +82,13 @@ FORGED = {
 
 
 @pytest.mark.parametrize("attack", FORGED)
-def test_forged_trees_are_refused(rows, attack):
+def test_forged_trees_are_rejected(rows, attack):
     pattern, forged, reason = FORGED[attack]
     old = trained(rows, categories=[3]).model_to_string()
     assert re.search(r"Tree=0\nnum_leaves=7\nnum_cat=[1-9]", old)
     new = re.sub(pattern, forged, old, count=1)
     assert new != old
-    if "tree_sizes" not in forged:  # sizes that are right, so that the trees are found
+    if "tree_sizes" not in forged:  # correct sizes, so that the trees are found
         first = new.index("Tree=1\n") - new.index("Tree=0\n")
         new = re.sub(r"tree_sizes=\d+", f"tree_sizes={first}", new, count=1)
     with pytest.raises(ValueError, match="^Expected `folder` with trees as LightGBM writes them") as refused:
@@ -97,7 +97,7 @@ def test_forged_trees_are_refused(rows, attack):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04junk", b"tree\n", b"tree\nnum_class=1\n\nTree=0\n"])
-def test_what_is_no_text_of_trees_is_refused(content):
+def test_other_content_is_rejected(content):
     with pytest.raises((ValueError, KeyError)):
         check_lightgbm_text(content)
 

@@ -1,4 +1,4 @@
-"""MetricClassifier with constraints and a decision rule: what is kept, what is reported, what is saved."""
+"""`MetricClassifier` with constraints and a decision rule: what it satisfies, reports and saves."""
 
 import json
 
@@ -45,7 +45,7 @@ def constrained(metric="recall", **options):
 @pytest.mark.parametrize("rule", [False, True])
 @pytest.mark.parametrize("strategy", ["aligned", "east", "softset", "cross_entropy", "focal"])
 def test_satisfaction_is_that_of_scikit_learn(strategy, rule):
-    """On the validation rows, of the classes that are predicted there."""
+    """On the validation rows, for the classes predicted there."""
     train, valid = data()
     model = constrained(strategy=strategy, rule=rule, max_epochs=100).fit(*train, validation_data=valid)
     guess = model.predict(valid[0])
@@ -59,7 +59,7 @@ def test_satisfaction_is_that_of_scikit_learn(strategy, rule):
     assert (model.rule_ is not None) == rule
 
 
-def test_without_the_constraint_precision_is_below():
+def test_without_the_constraint_precision_is_lower():
     train, valid = data()
     free = MetricClassifier("recall", **FAST).fit(*train, validation_data=valid)
     assert free.satisfaction_ == {}
@@ -67,17 +67,17 @@ def test_without_the_constraint_precision_is_below():
     assert "valid_miss" not in free.history_[0]
 
 
-def test_the_history_tells_the_miss_and_the_best_feasible_epoch_is_kept():
+def test_the_history_has_the_violation_and_the_best_feasible_epoch_is_kept():
     train, valid = data()
     model = constrained(strategy="cross_entropy").fit(*train, validation_data=valid)
     feasible = [row["valid_metric"] for row in model.history_ if row["valid_miss"] == 0]
     assert 0 < len(feasible) < len(model.history_)
     assert model.validation_score_ == max(feasible)
-    assert max(feasible) < max(row["valid_metric"] for row in model.history_), "a better one missed the bound"
+    assert max(feasible) < max(row["valid_metric"] for row in model.history_), "a better one is infeasible"
 
 
 class Scripted(Fit):
-    """Epoch k sets the weight to k; what it is judged to be is written in advance."""
+    """Epoch k sets the weight to k; its validation metric and violation are written in advance."""
 
     def __init__(self, script, **options):
         model, table = nn.Linear(1, 2), TrainingData(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]))
@@ -99,29 +99,29 @@ class Scripted(Fit):
 
 
 @pytest.mark.parametrize(
-    ("script", "kept"),
+    ("script", "best"),
     [
         ([(0.0, 0.9), (0.9, 0.1), (0.5, 0.0), (0.6, 0.0), (0.95, 0.01)], 3),
         ([(0.0, 0.9), (0.9, 0.3), (0.2, 0.1), (0.99, 0.2), (0.1, 0.2)], 2),
         ([(0.0, 0.9), (0.1, 0.2), (0.3, 0.2), (0.2, 0.2), (0.1, 0.3)], 2),
     ],
 )
-def test_the_best_feasible_weights_are_kept_or_those_that_miss_least(script, kept):
+def test_the_best_feasible_weights_or_the_least_infeasible_are_kept(script, best):
     fit = Scripted(script)
     fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=4, patience=9, by_metric=True)])
-    assert fit.model.weight.flatten().tolist() == [kept, kept]
+    assert fit.model.weight.flatten().tolist() == [best, best]
 
 
-def test_training_goes_on_while_the_loss_falls_though_nothing_becomes_feasible():
-    """Stalling is told by the loss: otherwise a phase would end before it can reach the bound."""
+def test_training_continues_while_the_loss_falls_even_if_nothing_is_feasible():
+    """The loss decides whether training stalls: otherwise a phase would end before it is feasible."""
     fit = Scripted([(0.0, 0.5)] * 10 + [(0.1, 0.0)])
     fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=10, patience=2, by_metric=True)])
     assert len(fit.history) == 10
     assert fit.model.weight[0, 0] == 10
 
 
-def test_multipliers_are_given_time_to_reach_the_bound():
-    """A loss that learns the constraints goes on, out of patience, until they were kept once."""
+def test_multipliers_get_time_to_satisfy_the_constraints():
+    """A loss with constraints is trained beyond its patience until they are satisfied once."""
     loss = MetricLoss("recall", task="multiclass", step=LinearStep(0.2), constraints="precision >= 0.9")
     for script, epochs in (([(0.5, 0.3)] * 6 + [(0.4, 0.0)] + [(0.4, 0.0)] * 9, 8), ([(0.5, 0.3)] * 16, 15)):
         fit = Scripted(script)
@@ -131,7 +131,7 @@ def test_multipliers_are_given_time_to_reach_the_bound():
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_knows_its_constraints(strategy):
+def test_every_strategy_uses_its_constraints(strategy):
     bounds = metrics.as_constraints("precision >= 0.8")
     targets = torch.tensor([0, 1] * 10)
     plan = build_phases(strategy, PhaseSettings(metrics.f1(), targets, 2, None, 0.1, 5, 5, bounds))
@@ -144,17 +144,17 @@ def test_every_strategy_knows_its_constraints(strategy):
 
 
 @pytest.mark.parametrize("rule", [False, True])
-def test_infeasible_constraints_are_said_with_their_miss(rule):
+def test_violated_constraints_are_reported(rule):
     train, valid = data()
     bounds = ["precision >= 1.25", "specificity >= 0.01"]
     model = constrained(constraints=bounds, rule=rule, max_epochs=5)
     with pytest.warns(UserWarning, match=r"precision\(\) >= 1.25 is violated by 0\.\d+\. Try") as caught:
         model.fit(*train, validation_data=valid)
     assert caught[0].filename == __file__
-    missed, kept = model.satisfaction_.values()
-    assert not missed["satisfied"]
-    assert missed["slack"] == pytest.approx(precision_score(valid[1], model.predict(valid[0])) - 1.25)
-    assert kept["satisfied"] is True
+    violated, satisfied = model.satisfaction_.values()
+    assert not violated["satisfied"]
+    assert violated["slack"] == pytest.approx(precision_score(valid[1], model.predict(valid[0])) - 1.25)
+    assert satisfied["satisfied"] is True
 
 
 @pytest.mark.parametrize("calibrate", [False, True])
@@ -195,7 +195,7 @@ def test_more_classes_with_names():
     assert least >= 0.5
 
 
-def test_a_fit_without_rule_forgets_the_old_one():
+def test_a_fit_without_a_rule_removes_the_old_one():
     train, valid = data()
     model = MetricClassifier("f1", **{**FAST, "rule": True, "max_epochs": 2}).fit(
         *train, validation_data=valid
@@ -238,7 +238,7 @@ def test_files_of_the_first_format_are_read(tmp_path):
     assert (again.constraints, again.rule, again.satisfaction_) == ((), False, {})
 
 
-def test_bad_files_are_refused(tmp_path):
+def test_bad_files_are_rejected(tmp_path):
     train, valid = data()
     model = constrained(rule=True, max_epochs=2, constraints=()).fit(*train, validation_data=valid)
     model.save(tmp_path)
@@ -254,7 +254,7 @@ def test_bad_files_are_refused(tmp_path):
         MetricClassifier.load(tmp_path)
 
 
-def test_a_constraint_that_is_no_text_is_not_saved(tmp_path):
+def test_a_constraint_without_a_text_form_is_not_saved(tmp_path):
     train, valid = data()
     own = metrics.metric(lambda c: c.recall, name="own") >= 0.0
     model = constrained(constraints=[own], max_epochs=2).fit(*train, validation_data=valid)
@@ -289,17 +289,17 @@ def test_parameters_are_stored_untouched():
         ({"rule": "yes"}, "`rule` to be True or False, but got 'yes'"),
     ],
 )
-def test_bad_settings_are_refused(options, message):
+def test_bad_settings_are_rejected(options, message):
     train, _ = data(classes=3)
     with pytest.raises(ValueError, match=message):
         constrained(**options).fit(*train)
 
 
 class KilledError(Exception):
-    """What ends a run in the middle."""
+    """Ends a run in the middle."""
 
 
-def test_an_interrupted_run_goes_on_with_its_multipliers(tmp_path):
+def test_an_interrupted_run_resumes_with_its_multipliers(tmp_path):
     (X, y), _ = data()
     table = TrainingData(torch.tensor(X, dtype=torch.float32), torch.tensor(y))
     bounds = metrics.as_constraints("precision >= 0.8")

@@ -20,7 +20,7 @@ def epochs(folder):
 
 
 def kill_after(process, folder, count):
-    """Kill -9 once so many epochs are done."""
+    """Kill -9 after this many epochs."""
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         if epochs(folder) >= count:
@@ -30,7 +30,7 @@ def kill_after(process, folder, count):
     pytest.fail("the run ended before it could be killed")
 
 
-def test_killed_and_resumed_equals_uninterrupted(script, tmp_path):
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(script, tmp_path):
     """Killed twice: in the cross-entropy phase of the first bag, and later on."""
     folder, whole, resumed = tmp_path / "run", tmp_path / "whole.npy", tmp_path / "resumed.npy"
     uninterrupted = script(SCRIPT, "none", whole)
@@ -65,7 +65,7 @@ def test_a_finished_run_is_not_run_again(tmp_path):
 @pytest.mark.parametrize(
     "change", [{"learning_rate": 0.1}, {"hidden": (9,)}, {"metric": "mcc"}, {"strategy": "focal"}]
 )
-def test_a_checkpoint_of_other_settings_is_refused_and_kept(tmp_path, change):
+def test_a_checkpoint_of_other_settings_is_rejected_and_left_alone(tmp_path, change):
     x, y = problem()
     ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
     content = (tmp_path / "bag-0" / "checkpoint.json").read_bytes()
@@ -74,7 +74,7 @@ def test_a_checkpoint_of_other_settings_is_refused_and_kept(tmp_path, change):
     assert (tmp_path / "bag-0" / "checkpoint.json").read_bytes() == content
 
 
-def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+def test_a_checkpoint_of_other_data_is_rejected(tmp_path):
     x, y = problem()
     ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
     x[3, 2] += 1e-3
@@ -83,7 +83,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["json", "tensors"])
-def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
+def test_a_damaged_checkpoint_is_rejected(tmp_path, damage):
     x, y = problem()
     ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
     pattern = "checkpoint.json" if damage == "json" else "*.safetensors"
@@ -112,7 +112,7 @@ def test_bags_average_logits_and_validate_every_row_once():
     np.testing.assert_allclose(again.decision_function(x), model.decision_function(x), rtol=1e-4, atol=1e-5)
 
 
-def test_more_bags_than_rows_of_a_class_are_refused():
+def test_more_bags_than_rows_of_a_class_are_rejected():
     x, y = problem()
     y[:] = 0
     y[:3] = 1

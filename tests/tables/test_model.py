@@ -34,10 +34,10 @@ def test_folders_of_every_format_predict_the_same(version, method, tmp_path, cap
     columns = ["probability_stayed", "probability_left"]
     np.testing.assert_allclose(now[columns], then[columns], rtol=0, atol=1e-9)
     assert main(["evaluate", str(folder), str(data), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    facts = json.loads(capsys.readouterr().out)
     matrix = pd.crosstab(read(str(data))["churned"], then["prediction"])
     names = ["stayed", "left"]
-    assert found["matrix"] == matrix.loc[names, names].values.tolist()
+    assert facts["matrix"] == matrix.loc[names, names].values.tolist()
 
 
 def test_the_report_of_an_old_folder_can_be_written_again(tmp_path):
@@ -67,7 +67,7 @@ def test_what_is_saved_is_what_is_loaded(model, tmp_path):
 
 def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
     """Ctrl-C between the two renames that replace one folder by another."""
-    found, real = TableModel.load(model), Path.rename
+    loaded, real = TableModel.load(model), Path.rename
 
     def rename(self, target):
         if self.name == f".model.{os.getpid()}":
@@ -77,7 +77,7 @@ def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
     before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
     monkeypatch.setattr(Path, "rename", rename)
     with pytest.raises(KeyboardInterrupt):
-        found.save(model)
+        loaded.save(model)
     monkeypatch.undo()
     assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == before
     assert [path.name for path in model.parent.iterdir()] == ["model"]

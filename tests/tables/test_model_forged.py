@@ -232,17 +232,17 @@ def fewer_features(model, canary):
     facts = model.facts()
     columns = [one for one in facts["schema"]["columns"] if one["name"] != "member"]
     model.edit(schema={**facts["schema"], "columns": columns})
-    found = TableModel.load(STORED / "lightgbm_rule")
-    schema = type(found.schema).from_json(model.facts()["schema"])
-    preparation = type(found.preparation)(schema).fit(read(str(STORED / "data.csv")))
+    loaded = TableModel.load(STORED / "lightgbm_rule")
+    schema = type(loaded.schema).from_json(model.facts()["schema"])
+    preparation = type(loaded.preparation)(schema).fit(read(str(STORED / "data.csv")))
     model.put("preparation.skops", packed(preparation))
 
 
 def broken_preparation(model, canary):
     """The right type and schema, but with parts that cannot work."""
-    found = TableModel.load(STORED / "lightgbm_rule").preparation
-    found.missing_ = [10**6]
-    model.put("preparation.skops", packed(found))
+    loaded = TableModel.load(STORED / "lightgbm_rule").preparation
+    loaded.missing_ = [10**6]
+    model.put("preparation.skops", packed(loaded))
 
 
 DEEP = b'{"format": 1, "files": ' + b"[" * 100_000
