@@ -222,6 +222,29 @@ def test_many_classes_have_few_bins(classes, params, most):
     assert most / 4 < cuts < most
 
 
+def test_without_rule_is_a_copy_that_predicts_the_largest_probability(data):
+    X, X_test, y, _ = data
+    model = MetricBooster(strategy="log_loss", n_bags=1, **QUICK).fit(X, y)
+    plain = model.without_rule()
+    np.testing.assert_array_equal(plain.predict_proba(X_test), model.predict_proba(X_test))
+    np.testing.assert_array_equal(plain.predict(X_test), model.predict_proba(X_test).argmax(1))
+    assert (plain.predict(X_test) != model.predict(X_test)).any()
+    assert (plain.rule, plain.rule_) == (False, None)
+    assert model.rule
+    assert model.rule_ is not None
+
+
+def test_verbose_shows_a_line_per_stage_and_bag(data, capsys):
+    X, _, y, _ = data
+    MetricBooster(n_bags=2, **QUICK).fit(X, y)
+    assert capsys.readouterr() == ("", "")
+    MetricBooster(n_bags=2, verbose=1, **QUICK).fit(X, y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line.split("\r")[-1] for line in err.splitlines(keepends=True) if line.endswith("\n")]
+    assert [line.split(":")[0] for line in lines] == ["log-loss", "log-loss", "metric", "metric"]
+
+
 def test_grid_search_pipeline_clone_pickle(data):
     X, X_test, y, _ = data
     pipeline = make_pipeline(StandardScaler(), MetricBooster(n_bags=1, **QUICK))

@@ -205,6 +205,17 @@ def test_a_fit_without_a_rule_removes_the_old_one():
     np.testing.assert_array_equal(model.predict(valid[0]), model.predict_proba(valid[0]).argmax(1))
 
 
+def test_without_rule_is_a_copy_that_predicts_the_largest_probability():
+    train, valid = data()
+    model = MetricClassifier("f1", strategy="cross_entropy", **FAST | {"rule": True})
+    plain = model.fit(*train, validation_data=valid).without_rule()
+    p = model.predict_proba(valid[0])
+    np.testing.assert_array_equal(plain.predict_proba(valid[0]), p)
+    np.testing.assert_array_equal(plain.predict(valid[0]), p.argmax(1))
+    assert (plain.rule, plain.rule_) == (False, None)
+    np.testing.assert_array_equal(model.predict(valid[0]), model.rule_.predict(p))
+
+
 def test_save_and_load(tmp_path):
     train, valid = data()
     model = constrained(constraints=(metrics.precision() >= 0.8), rule=True).fit(
