@@ -57,15 +57,15 @@ def test_never_below_the_log_loss_with_a_rule_on_held_out_rows(data, metric, bag
 
 
 def test_rounds_on_the_metric_are_kept_where_they_help():
-    kept = 0
+    helpful = 0
     for seed in range(6):
         X, y = rare(1500, seed)
         model = MetricBooster("f1", n_bags=3, **QUICK).fit(X, y)
         plain = MetricBooster("f1", n_bags=3, strategy="log_loss", **QUICK).fit(X, y)
         rounds = [metric for _, metric in model.rounds_]
         assert (model.validation_score_ > plain.validation_score_) == any(rounds)
-        kept += any(rounds)
-    assert kept
+        helpful += any(rounds)
+    assert helpful
 
 
 def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):

@@ -50,11 +50,11 @@ def test_satisfaction_is_that_of_scikit_learn(strategy, rule):
     model = constrained(strategy=strategy, rule=rule, max_epochs=100).fit(*train, validation_data=valid)
     guess = model.predict(valid[0])
     assert list(model.satisfaction_) == [BOUND]
-    found = model.satisfaction_[BOUND]
-    assert found["value"] == pytest.approx(precision_score(valid[1], guess))
-    assert found["slack"] == pytest.approx(found["value"] - 0.8)
-    assert found["satisfied"] is True
-    assert found["slack"] >= 0
+    facts = model.satisfaction_[BOUND]
+    assert facts["value"] == pytest.approx(precision_score(valid[1], guess))
+    assert facts["slack"] == pytest.approx(facts["value"] - 0.8)
+    assert facts["satisfied"] is True
+    assert facts["slack"] >= 0
     assert model.validation_score_ == pytest.approx(recall_score(valid[1], guess))
     assert (model.rule_ is not None) == rule
 

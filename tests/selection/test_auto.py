@@ -31,10 +31,10 @@ def test_check(estimator, check):
 def comparison(higher_is_better=True, constraints=(), **values):
     slacks = values.pop("slacks", {})
     rows = tuple(
-        Row(name, tuple(found), float(np.mean(found)), 0.0, slack=slacks.get(name))
-        if found
+        Row(name, tuple(own), float(np.mean(own)), 0.0, slack=slacks.get(name))
+        if own
         else Row(name, error="RuntimeError: no")
-        for name, found in values.items()
+        for name, own in values.items()
     )
     return Comparison("f1", higher_is_better, rows[0].method, constraints, rows)
 
@@ -44,10 +44,10 @@ def test_the_simplest_within_one_standard_error_of_the_best_is_taken():
     # `far` has 0.004 and 0.006: mean 0.005, standard error 0.001; `dear` has 0.00 and 0.04, within its
     # standard error of 0.02, but that is more than 1 % of the best.
     far, near, dear, best = (0.696, 0.734), (0.70, 0.73), (0.70, 0.70), (0.70, 0.74)
-    found = comparison(far=far, near=near, dear=dear, best=best)
-    assert found.best == "best"
-    assert simplest_near_best(found, ["far", "dear", "near", "best"]) == "near"
-    assert simplest_near_best(found, ["best", "near", "far"]) == "best"
+    result = comparison(far=far, near=near, dear=dear, best=best)
+    assert result.best == "best"
+    assert simplest_near_best(result, ["far", "dear", "near", "best"]) == "near"
+    assert simplest_near_best(result, ["best", "near", "far"]) == "best"
     assert simplest_near_best(comparison(far=far, best=best), ["far", "best"]) == "best"
     assert simplest_near_best(comparison(dear=dear, best=best), ["dear", "best"]) == "best"
 

@@ -101,7 +101,7 @@ class Comparison:
         if best.method == reference.method:
             return f"{text}; no other method has a better mean."
         if best.difference is None:
-            return f"{text}, the best mean; {reference.method} failed, so there is no difference from it."
+            return f"{text}, the best mean; {reference.method} failed, so they cannot be compared."
         text += f", {best.difference:+.3f}"
         if best.interval is None:
             return f"{text} over {reference.method}, from one split: use more to see whether that is chance."
@@ -233,7 +233,7 @@ def compare_problem(
 
 
 def draw_seed(random_state: Any, trials_file: str | PathLike[str] | None) -> int:
-    """Draw one seed from `random_state`, which must be an integer if trials are to be found again."""
+    """Draw one seed from `random_state`, which must be an integer with `trials_file`."""
     if trials_file is not None and not isinstance(random_state, int | np.integer):
         raise expected("random_state", "to be an integer with `trials_file`", show(random_state))
     return int(check_random_state(random_state).randint(2**31 - 1))
