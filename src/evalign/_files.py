@@ -105,7 +105,7 @@ def read_bundle(
     with _explain_errors(folder, name):
         try:
             facts = json.loads((folder / f"{name}.json").read_text())
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise expected("folder", f"with a readable {name}.json", f"{folder} ({error})") from None
         if "format" not in facts:
             hint = "It may be of an older version of evalign: delete it or choose another folder."
@@ -180,7 +180,7 @@ def _explain_errors(folder: Path, name: str) -> Iterator[None]:
     except FileNotFoundError as error:
         missing = Path(error.filename).name
         raise expected("folder", f"with {name}.json and its parts", f"{folder} without {missing}") from None
-    except (OSError, RecursionError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise expected("folder", f"with a readable {name}.json", f"{folder} ({error!r})") from None
 
 

@@ -216,11 +216,13 @@ class TrialFile:
             self._check_line(line)
             try:
                 content = json.loads(line)
-                fields = content["trial"]
-                check_format(content["format"], "trials_file")
+            except ValueError:
+                continue
+            check_format(content["format"], "trials_file")
+            try:
+                fields, key, problem = content["trial"], content["key"], content["problem"]
                 trial = Trial(**{**fields, "slacks": tuple(fields["slacks"])})
-                key, problem = content["key"], content["problem"]
-            except (json.JSONDecodeError, KeyError, TypeError):
+            except (KeyError, TypeError):
                 continue
             if problem != self.problem:
                 wanted = "of this data, metric and constraints"
