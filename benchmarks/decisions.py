@@ -1,14 +1,14 @@
 """The time and the value of decision rules, against scikit-learn's search, argmax and LightGBM.
 
 (a) Two classes: `fit_rule` against `TunedThresholdClassifierCV` on the same stored probabilities, so that
-only the search is timed. Its time grows evenly with the thresholds; where 1,000 take too long, it is timed
-with two smaller numbers of them, and the time of 1,000 is the straight line through both (and said to be).
-(b) Ten unbalanced classes: `fit_rule` against argmax and one threshold a class. (c) `MetricBooster(n_bags=1)`
-against LightGBM with the same settings, early stopping on the same share of rows, and a threshold search.
+only the search is timed. Its time is linear in the number of thresholds; where 1,000 take too long, it is
+timed with two smaller numbers, and the time of 1,000 is extrapolated (and labelled so). (b) Ten unbalanced
+classes: `fit_rule` against argmax and one threshold per class. (c) `MetricBooster(n_bags=1)` against LightGBM
+with the same settings, early stopping on the same fraction of rows, and a threshold search.
 
     python benchmarks/decisions.py [--rows 1000000] [--thresholds 10 30] [--turns 3]
 
-`--thresholds 1000` times the whole search of scikit-learn.
+`--thresholds 1000` times the complete search of scikit-learn.
 """
 
 import argparse
@@ -41,26 +41,26 @@ class Stored(ClassifierMixin, BaseEstimator):
         self.probabilities = probabilities
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> "Stored":
-        """Nothing to learn."""
+        """Learn nothing."""
         self.classes_ = np.array([0, 1])
         return self
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """The stored rows."""
+        """Return the stored rows."""
         return self.probabilities[X[:, 0]]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """The class with the larger probability."""
+        """Predict the class with the larger probability."""
         return self.predict_proba(X).argmax(1)
 
 
-def timed(run: Callable[[], Any], turns: int = 1) -> tuple[float, Any]:
+def measure(run: Callable[[], Any], turns: int = 1) -> tuple[float, Any]:
     times = []
     for _ in range(turns):
         start = time.perf_counter()
-        found = run()
+        result = run()
         times.append(time.perf_counter() - start)
-    return statistics.median(times), found
+    return statistics.median(times), result
 
 
 def two_classes(rows: int, thresholds: list[int], turns: int) -> None:
@@ -68,7 +68,7 @@ def two_classes(rows: int, thresholds: list[int], turns: int) -> None:
     y = (generator.random(rows) < 0.05).astype(np.int64)
     second = 1 / (1 + np.exp(4 - 2 * y - generator.normal(size=rows)))
     p = np.stack([1 - second, second], axis=1)
-    ours, rule = timed(lambda: fit_rule(p, y, "f1"), turns)
+    ours, rule = measure(lambda: fit_rule(p, y, "f1"), turns)
 
     x = np.arange(rows)[:, None]
     stored = FrozenEstimator(Stored(p).fit(x, y))
@@ -78,26 +78,26 @@ def two_classes(rows: int, thresholds: list[int], turns: int) -> None:
             stored, scoring="f1", thresholds=count, cv="prefit", refit=False
         ).fit(x, y)
 
-    times = {count: timed(lambda count=count: search(count)) for count in sorted(thresholds)}
+    times = {count: measure(lambda count=count: search(count)) for count in sorted(thresholds)}
     counts = sorted(times)
     if GRID in times:
         theirs, how = times[GRID][0], "measured"
     else:
         (few, _), (many, _) = times[counts[0]], times[counts[-1]]
         each = (many - few) / (counts[-1] - counts[0])
-        theirs, how = few + each * (GRID - counts[0]), f"from the line through {counts[0]} and {counts[-1]}"
-    # The value that its grid of 1,000 can reach, counted here rather than found by it.
+        theirs, how = few + each * (GRID - counts[0]), f"extrapolated from {counts[0]} and {counts[-1]}"
+    # The best value on its grid of 1,000 thresholds, computed here.
     order = np.argsort(-second)
-    found = np.append(0, np.cumsum(y[order]))
+    hits = np.append(0, np.cumsum(y[order]))
     cuts = np.searchsorted(-second[order], -np.linspace(second.min(), second.max(), GRID), side="right")
-    reach = (2 * found[cuts] / (cuts + y.sum())).max()
+    reach = (2 * hits[cuts] / (cuts + y.sum())).max()
     print(f"(a) two classes, {rows:,} rows, 5 % positive, F1\n")
     print("| search | thresholds | seconds | F1 |\n|---|---|---|---|")
     for count, (seconds, model) in times.items():
         print(f"| TunedThresholdClassifierCV | {count} | {seconds:.2f} | {model.best_score_:.6f} |")
     if GRID not in times:
         print(f"| TunedThresholdClassifierCV | {GRID} ({how}) | {theirs:.1f} | {reach:.6f} |")
-    print(f"| fit_rule | all that differ | {ours:.2f} | {rule.value:.6f} |")
+    print(f"| fit_rule | all distinct | {ours:.2f} | {rule.value:.6f} |")
     print(f"\n{theirs / ours:.0f}x faster (promised: 20x), value {rule.value - reach:+.6f}\n", flush=True)
 
 
@@ -111,11 +111,11 @@ def ten_classes(rows: int = 50_000, d: int = 10) -> None:
     p = np.exp(scores)
     p /= p.sum(1, keepdims=True)
     print(f"(b) {d} classes, {rows:,} rows, shares {share[0]:.2f} to {share[-1]:.3f}\n")
-    print("| metric | argmax | threshold a class, difference | quotient | fit_rule | seconds |")
+    print("| metric | argmax | threshold per class, difference | quotient | fit_rule | seconds |")
     print("|---|---|---|---|---|---|")
     for name in ("f1", "mcc", "balanced_accuracy"):
         metric = ev.metrics.as_metric(name)
-        seconds, rule = timed(lambda metric=metric: fit_rule(p, y, metric))
+        seconds, rule = measure(lambda metric=metric: fit_rule(p, y, metric))
         t = np.array([fit_rule(p[:, j], (y == j).astype(int), metric).threshold for j in range(d)])
         rivals = [metric.score(y, g.argmax(1)) for g in (p, p - t, p / t.clip(1e-6))]
         values = " | ".join(f"{value:.4f}" for value in [*rivals, rule.value])
@@ -124,9 +124,6 @@ def ten_classes(rows: int = 50_000, d: int = 10) -> None:
 
 def boosted(turns: int) -> None:
     print("\n(c) MetricBooster(n_bags=1) against LightGBM with early stopping and a threshold search, F1\n")
-    if not hasattr(ev.estimators, "MetricBooster"):
-        print("skipped: no MetricBooster")
-        return
     import lightgbm
 
     print(
@@ -139,8 +136,8 @@ def boosted(turns: int) -> None:
         booster = ev.estimators.MetricBooster("f1", n_bags=1, n_jobs=1, random_state=0)
         times: list[tuple[float, float]] = []
         for _ in range(turns):
-            theirs, (model, threshold) = timed(partial(peer, booster, x, y))
-            ours, _ = timed(partial(booster.fit, x, y))
+            theirs, (model, threshold) = measure(partial(peer, booster, x, y))
+            ours, _ = measure(partial(booster.fit, x, y))
             times.append((theirs, ours))
         theirs, ours = (statistics.median(side) for side in zip(*times, strict=True))
         plain = f1_score(truth, model.predict(new) >= threshold)
@@ -155,28 +152,28 @@ def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     from sklearn.datasets import make_classification
 
     mammography = ev.datasets.load("mammography")
-    drawn = make_classification(
+    synthetic = make_classification(
         60_000, 30, n_informative=12, weights=[0.95], flip_y=0.02, class_sep=0.8, random_state=0
     )
-    return {"mammography": (mammography.X, mammography.y), "drawn": drawn}
+    return {"mammography": (mammography.X, mammography.y), "synthetic": synthetic}
 
 
 def peer(booster: Any, x: np.ndarray, y: np.ndarray) -> tuple[Any, float]:
-    """LightGBM with the settings of the booster, stopped early on as many rows, then a threshold."""
+    """Train LightGBM like the booster, with early stopping on as many rows, and fit a threshold."""
     import lightgbm
 
-    given = booster.get_params()
+    params = booster.get_params()
     train, held, y_train, y_held = train_test_split(
-        x, y, test_size=given["validation_fraction"], stratify=y, random_state=0
+        x, y, test_size=params["validation_fraction"], stratify=y, random_state=0
     )
-    settings = {name: given[name] for name in ("learning_rate", "num_leaves", "min_child_samples")} | {
-        "objective": "binary", "num_threads": given["n_jobs"], "seed": 0, "verbosity": -1,
-        "deterministic": True, "force_row_wise": True, **(given["params"] or {}),
+    settings = {name: params[name] for name in ("learning_rate", "num_leaves", "min_child_samples")} | {
+        "objective": "binary", "num_threads": params["n_jobs"], "seed": 0, "verbosity": -1,
+        "deterministic": True, "force_row_wise": True, **(params["params"] or {}),
     }  # fmt: skip
     rows = lightgbm.Dataset(train, y_train)
     model = lightgbm.train(
-        settings, rows, given["n_estimators"], valid_sets=[rows.create_valid(held, y_held)],
-        callbacks=[lightgbm.early_stopping(given["patience"], verbose=False)],
+        settings, rows, params["n_estimators"], valid_sets=[rows.create_valid(held, y_held)],
+        callbacks=[lightgbm.early_stopping(params["patience"], verbose=False)],
     )  # fmt: skip
     return model, fit_rule(model.predict(held), y_held, "f1").threshold
 

@@ -1,9 +1,9 @@
-"""The time of an epoch: `MetricClassifier` against a hand-written loop and skorch's default.
+"""The time of an epoch: `MetricClassifier` against a hand-written loop and the default of skorch.
 
-The same network, batch size and optimizer, cross-entropy, 20 % of the rows to validate on after every
-epoch. The fits take turns, and the median time of an epoch counts; only ratios mean anything. Data:
-mammography, and credit card fraud where `EVALIGN_DATA` holds it (its first rows with `--rows`). Two
-networks: with 512-256-128 units arithmetic dominates, with 32-16 what a library adds to it.
+The same network, batch size and optimizer, cross-entropy, 20 % of the rows for validation after every
+epoch. The fits take turns, and the median time of an epoch counts; only ratios are meaningful. Data:
+mammography, and credit card fraud if `EVALIGN_DATA` contains it (its first rows with `--rows`). Two
+networks: with 512-256-128 units arithmetic dominates, with 32-16 the overhead of a library.
 
     python benchmarks/fit_speed.py [--rows 60000] [--epochs 5]
 """
@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 import evalign as ev
-from evalign.papers.networks import mlp
+from evalign.estimators import mlp
 
 BATCH = 1024
 NETWORKS = ((512, 256, 128), (32, 16))
@@ -44,7 +44,7 @@ def data(name: str, rows: int) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def by_hand(x: np.ndarray, y: np.ndarray, hidden: tuple[int, ...], epochs: int) -> float:
-    """What one would write without a library; seconds an epoch."""
+    """Train as one would without a library; return seconds per epoch."""
     torch.manual_seed(0)
     cut = int(0.8 * len(y))
     features, targets = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
@@ -66,12 +66,12 @@ def by_hand(x: np.ndarray, y: np.ndarray, hidden: tuple[int, ...], epochs: int) 
 
 
 def metric_classifier(x: np.ndarray, y: np.ndarray, hidden: tuple[int, ...], epochs: int) -> float:
-    """Seconds an epoch, from the difference of a long and a short fit, so that set-up does not count."""
+    """Return seconds per epoch: the difference of a long and a short fit, so that set-up does not count."""
 
     def fit(count: int) -> float:
         model = ev.MetricClassifier(
-            "f1", "cross_entropy", hidden=hidden, dropout=0.25, batch_size=BATCH, max_epochs=count,
-            patience=10**6, random_state=0,
+            "f1", strategy="cross_entropy", rule=False, hidden=hidden, dropout=0.25, batch_size=BATCH,
+            max_epochs=count, patience=10**6, random_state=0,
         )  # fmt: skip
         start = time.perf_counter()
         model.fit(x, y)
@@ -103,13 +103,11 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, seed 0, {datetime.date.today()}\n")
-    print(
-        "| data | rows | network | by hand, ms an epoch | MetricClassifier | default skorch | skorch / ours |"
-    )
+    print("| data | rows | network | by hand, ms per epoch | MetricClassifier | skorch | skorch / ours |")
     print("|---|---|---|---|---|---|---|")
     for name in ("mammography", "creditcard"):
-        found = data(name, options.rows)
-        if found is None:
+        rows = data(name, options.rows)
+        if rows is None:
             print(f"| {name} | not found: set EVALIGN_DATA | | | | | |")
             continue
         for hidden in NETWORKS:
@@ -117,10 +115,10 @@ def main() -> None:
             times = {key: [] for key in runs}
             for _ in range(options.turns):
                 for key, run in runs.items():
-                    times[key].append(run(*found, hidden, options.epochs))
+                    times[key].append(run(*rows, hidden, options.epochs))
             hand, ours, skorch = (statistics.median(times[key]) for key in runs)
             print(
-                f"| {name} | {len(found[1]):,} | {'-'.join(map(str, hidden))} | {1e3 * hand:.0f} "
+                f"| {name} | {len(rows[1]):,} | {'-'.join(map(str, hidden))} | {1e3 * hand:.0f} "
                 f"| {ours / hand:.2f}x | {skorch / hand:.2f}x | {skorch / ours:.2f}x |",
                 flush=True,
             )

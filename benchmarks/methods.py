@@ -1,8 +1,8 @@
-"""`compare()` on the papers' data: every method of evalign, and `AutoClassifier`, on the same splits.
+"""`compare()` on the data of the papers: every method, and `AutoClassifier`, on the same splits.
 
-Writes one table a dataset and metric to standard output. Every finished trial is kept in a folder of
-JSON lines, so a killed run goes on. `AutoClassifier` chooses by cross-validation inside each training
-part, which costs as many fits again as it has methods times folds; `--aligned` asks for it.
+Prints one table per dataset and metric. Every finished trial is written to a folder of JSON lines, so that a
+killed run resumes. `AutoClassifier` chooses by cross-validation inside each training part, which costs as
+many additional fits as it has methods times folds; `--auto` adds it.
 
     EVALIGN_DATA=../shared/data python benchmarks/methods.py [--datasets mammography ...] [--repeats 5]
 """
@@ -31,14 +31,14 @@ PAIRS = {
 }
 
 
-class Kept(ev.AutoClassifier):
-    """`AutoClassifier` that keeps its own trials in a folder too."""
+class ResumingAutoClassifier(ev.AutoClassifier):
+    """`AutoClassifier` that writes its own trials to a folder, too."""
 
     folder = Path()
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> ev.AutoClassifier:
-        """Choose and fit, going on where a run was killed."""
-        self.results = self.folder / f"inside-{joblib.hash((X, y, self.metric))}.jsonl"
+        """Choose and fit, resuming where a run was killed."""
+        self.trials_file = self.folder / f"inside-{joblib.hash((X, y, self.metric))}.jsonl"
         return super().fit(X, y)
 
 
@@ -49,41 +49,41 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=list(PAIRS), choices=list(PAIRS))
     parser.add_argument("--metrics", nargs="+", help="default: F1 and MCC for two classes, macro F1 for more")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--without-bags", action="store_true", help="leave LightGBM with bags and a rule out")
-    parser.add_argument("--aligned", action="store_true", help="AutoClassifier too")
+    parser.add_argument("--without-bags", action="store_true", help="omit LightGBM with bags and a rule")
+    parser.add_argument("--auto", action="store_true", help="add AutoClassifier")
     parser.add_argument(
-        "--among", nargs="+", choices=list(METHODS), help="what it chooses among; default: `--methods`"
+        "--among", nargs="+", choices=list(METHODS), help="the methods it chooses from; default: `--methods`"
     )
     parser.add_argument("--cv", type=int, default=5, help="its folds")
-    parser.add_argument("--draws", type=int, default=3, help="how often it draws them at most")
+    parser.add_argument("--draws", type=int, default=3, help="the maximum number of times it draws them")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--rows", type=int, help="at most so many rows, stratified")
+    parser.add_argument("--rows", type=int, help="the maximum number of rows, stratified")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("methods"))
     options = parser.parse_args()
     options.results.mkdir(exist_ok=True)
-    Kept.folder = options.results
+    ResumingAutoClassifier.folder = options.results
     torch.set_num_threads(1)
     print(f"{platform.machine()}, {options.jobs} jobs of 1 thread, seed 0, {datetime.date.today()}")
     for name in options.datasets:
-        found = _data.load(name)
-        if found is None:
+        data = _data.load(name)
+        if data is None:
             print(f"\n{name}: not found; set EVALIGN_DATA")
             continue
-        x, y = _data.some(*found, options.rows)
+        x, y = _data.some(*data, options.rows)
         for metric in options.metrics or PAIRS[name]:
             methods = {method: method for method in options.methods}
             if not options.without_bags:
-                # How much of MetricBooster is its bags, and how much the rounds on the metric?
+                # Separates the gain of the bags from that of the rounds on the metric.
                 methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
-            if options.aligned:
-                methods["AutoClassifier"] = Kept(
+            if options.auto:
+                methods["AutoClassifier"] = ResumingAutoClassifier(
                     metric, methods=options.among or options.methods, cv=options.cv, n_repeats=options.draws
                 )
             start = time.perf_counter()
             comparison = ev.compare(
-                x, y, metric, methods, n_repeats=options.repeats, n_jobs=options.jobs, random_state=0,
-                reference="lightgbm_rule", trials_file=options.results / f"{name}-{metric}-{len(y)}.jsonl",
+                x, y, metric, methods=methods, n_repeats=options.repeats, reference="lightgbm_rule",
+                trials_file=options.results / f"{name}-{metric}-{len(y)}.jsonl", n_jobs=options.jobs,
             )  # fmt: skip
             minutes = (time.perf_counter() - start) / 60
             rows = f"{len(y):,} rows, {x.shape[1]} features, {len(np.unique(y))} classes"

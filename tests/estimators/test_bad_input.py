@@ -1,4 +1,4 @@
-"""Wrong settings and data get an error that names them; a loss that explodes leaves a usable model."""
+"""Invalid settings and data raise an error that names them; an exploding loss leaves a usable model."""
 
 import re
 
@@ -28,17 +28,24 @@ THREE = np.arange(200) % 3
 
 
 def name(value):
-    """A name for a test that is the same in every process."""
+    """A test id that is the same in every process."""
     return re.sub(" at 0x[0-9a-f]+", "", str(value))
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
-    small = {"hidden": (8,), "lr": 0.02, "max_epochs": 3, "patience": 2, "random_state": 0}
-    return ev.MetricClassifier(metric, strategy, **(small | settings))
+    small = {
+        "rule": False,
+        "hidden": (8,),
+        "learning_rate": 0.02,
+        "max_epochs": 3,
+        "patience": 2,
+        "random_state": 0,
+    }
+    return ev.MetricClassifier(metric, strategy=strategy, **(small | settings))
 
 
-def refused(model, match, features=X, labels=Y, **data):
-    """The error says what is wrong in our words or scikit-learn's, and there is no model."""
+def assert_rejected(model, match, features=X, labels=Y, **data):
+    """Check that `fit` raises an error in our words or scikit-learn's, and leaves no model."""
     with pytest.raises(ValueError, match=match) as caught:
         model.fit(features, labels, **data)
     assert "np." not in str(caught.value), "a value is shown as NumPy writes it"
@@ -50,7 +57,7 @@ def refused(model, match, features=X, labels=Y, **data):
 
 
 BAD = {
-    "lr": [0, -1, None, "fast", np.nan, np.inf, True],
+    "learning_rate": [0, -1, None, "fast", np.nan, np.inf, True],
     "max_epochs": [0, -1, 2.5, None, "10", True],
     "patience": [0, -1, 2.5, None, "10", True],
     "batch_size": [0, -1, 2.5, None, "all", True, [32], np.array([32, 64])],
@@ -71,22 +78,23 @@ BAD = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in BAD for value in BAD[name]], ids=name)
 def test_bad_settings(name, value):
-    refused(classifier(**{name: value}), f"Expected `{name}` .*but got")
+    assert_rejected(classifier(**{name: value}), f"Expected `{name}` .*but got")
 
 
 @pytest.mark.parametrize(("settings", "hint"), [
     ({"strategy": "alligned"}, "Did you mean 'aligned'"), ({"strategy": "Focal"}, "Did you mean 'focal'"),
     ({"strategy": "crossentropy"}, "Did you mean 'cross_entropy'"), ({"metric": "f11"}, "Did you mean 'f1'"),
     ({"metric": "balanced_acuracy"}, "Did you mean 'balanced_accuracy'"),
-    ({"strategy": "xyz"}, "Known: aligned, cross_entropy"), ({"metric": "xyz"}, "Known: accuracy"),
+    ({"strategy": "xyz"}, "Choose from 'aligned', 'cross_entropy'"),
+    ({"metric": "xyz"}, "Choose from 'accuracy'"),
 ], ids=name)  # fmt: skip
-def test_near_names(settings, hint):
-    refused(classifier(**settings), hint)
+def test_misspelt_names_get_a_suggestion(settings, hint):
+    assert_rejected(classifier(**settings), hint)
 
 
 @pytest.mark.parametrize("metric", ["auroc", metrics.auroc, metrics.auroc(), "f1(average=None)"], ids=name)
 def test_metrics_without_one_number(metric):
-    refused(classifier(metric), "Expected `metric` that gives one number")
+    assert_rejected(classifier(metric), "Expected `metric` that gives one number")
 
 
 @pytest.mark.parametrize("strategy", ["aligned", "cross_entropy", "east"])
@@ -95,23 +103,23 @@ def test_metrics_without_one_number(metric):
     ("cost([[0, 1], [5, 0]])", "costs for 3 classes, but got 2"),
     ("fbeta(beta=[1, 2])", "beta` with one value for each of 3 classes"),
 ])  # fmt: skip
-def test_metrics_of_two_classes_given_three(metric, match, strategy):
-    refused(classifier(metric, strategy), match, labels=THREE)
+def test_metrics_for_two_classes_reject_three(metric, match, strategy):
+    assert_rejected(classifier(metric, strategy), match, labels=THREE)
 
 
 def test_surrogate_needs_one_beta_and_no_weights():
-    refused(classifier("fbeta(beta=[1, 2])", "surrogate_fbeta"), "one beta > 0")
-    refused(classifier("f1", "surrogate_fbeta", class_weight="balanced"), "`class_weight` to be None")
+    assert_rejected(classifier("fbeta(beta=[1, 2])", "surrogate_fbeta"), "one beta > 0")
+    assert_rejected(classifier("f1", "surrogate_fbeta", class_weight="balanced"), "`class_weight` to be None")
 
 
 @pytest.mark.parametrize("settings", [
-    {"lr": np.float32(0.01), "dropout": np.float32(0.1), "validation_fraction": np.float32(0.3)},
+    {"learning_rate": np.float32(0.01), "dropout": np.float32(0.1), "validation_fraction": np.float32(0.3)},
     {"max_epochs": np.int64(2), "patience": np.int32(1), "batch_size": np.uint16(50)},
     {"hidden": np.array([8, 4])}, {"hidden": [np.int64(8)]}, {"hidden": ()},
     {"class_weight": {np.int64(0): np.float32(1), np.int64(1): 2}}, {"class_weight": {}},
 ], ids=name)  # fmt: skip
-def test_settings_as_numpy_gives_them(settings):
-    """As a search over `np.arange`, `np.logspace` or `scipy.stats` does."""
+def test_settings_may_be_numpy_numbers(settings):
+    """As from a search over `np.arange`, `np.logspace` or `scipy.stats`."""
     assert classifier(**settings).fit(X, Y).n_iter_ > 0
 
 
@@ -119,18 +127,18 @@ def test_settings_as_numpy_gives_them(settings):
 
 
 def test_one_class():
-    refused(classifier(), "at least two classes, but got 1 class: 1", labels=np.ones(200, int))
-    refused(classifier(), "at least two classes, but got 1 class: 'a'", labels=["a"] * 200)
+    assert_rejected(classifier(), "at least two classes, but got 1 class: 1", labels=np.ones(200, int))
+    assert_rejected(classifier(), "at least two classes, but got 1 class: 'a'", labels=["a"] * 200)
 
 
 def test_too_few_rows():
-    refused(classifier(), "1 sample", X[:1], Y[:1])
-    refused(classifier(), "two rows of some class", X[:2], [0, 1])
-    refused(classifier(), "two rows of some class", X[:5], ["a", "b", "c", "d", "e"])
+    assert_rejected(classifier(), "1 sample", X[:1], Y[:1])
+    assert_rejected(classifier(), "two rows of some class", X[:2], [0, 1])
+    assert_rejected(classifier(), "two rows of some class", X[:5], ["a", "b", "c", "d", "e"])
 
 
 def test_fewer_rows_than_classes_by_one():
-    """Four classes in five rows: the only one with two rows is validated on."""
+    """Four classes in five rows: only the class with two rows is validated."""
     model = classifier().fit(X[:5], ["a", "b", "c", "d", "d"])
     assert model.predict_proba(X).shape == (200, 4)
 
@@ -154,7 +162,7 @@ def test_a_third_class_with_one_row_trains():
 def test_missing_and_infinite_features(wrong, kind):
     spoilt = X.copy()
     spoilt[3, 2] = wrong
-    refused(classifier(), "NaN|infinity", kind(spoilt))
+    assert_rejected(classifier(), "NaN|infinity", kind(spoilt))
     model = classifier().fit(X, Y)
     with pytest.raises(ValueError, match="NaN|infinity"):
         model.predict(kind(spoilt))
@@ -163,20 +171,20 @@ def test_missing_and_infinite_features(wrong, kind):
 
 
 def test_features_of_another_shape_or_type():
-    refused(classifier(), "could not convert string to float", X.astype(str).astype(object) + "x")
-    refused(classifier(), "Expected 2D array", X[:, 0])
-    refused(classifier(), "0 feature", X[:, :0])
+    assert_rejected(classifier(), "could not convert string to float", X.astype(str).astype(object) + "x")
+    assert_rejected(classifier(), "Expected 2D array", X[:, 0])
+    assert_rejected(classifier(), "0 feature", X[:, :0])
     model = classifier().fit(X, Y)
     with pytest.raises(ValueError, match="5 features, but MetricClassifier is expecting 6"):
         model.predict(X[:, :5])
 
 
 def test_labels_of_another_shape_or_type():
-    refused(classifier(), "continuous", labels=X[:, 0])
-    refused(classifier(), "1d array", labels=np.c_[Y, Y])
-    refused(classifier(), "inconsistent numbers of samples", labels=Y[:-1])
-    refused(classifier(), "NaN", labels=np.where(Y, np.nan, 0))
-    refused(classifier(), "requires y", labels=None)
+    assert_rejected(classifier(), "continuous", labels=X[:, 0])
+    assert_rejected(classifier(), "1d array", labels=np.c_[Y, Y])
+    assert_rejected(classifier(), "inconsistent numbers of samples", labels=Y[:-1])
+    assert_rejected(classifier(), "NaN", labels=np.where(Y, np.nan, 0))
+    assert_rejected(classifier(), "requires y", labels=None)
 
 
 @pytest.mark.parametrize(("weight", "match"), [
@@ -184,7 +192,7 @@ def test_labels_of_another_shape_or_type():
     (np.full(200, np.nan), "NaN"), (np.ones(199), "inconsistent|shape"), (np.ones((200, 2)), "1D|scalar"),
 ], ids=["negative", "one negative", "zero", "NaN", "short", "2-d"])  # fmt: skip
 def test_bad_sample_weight(weight, match):
-    refused(classifier(), match, sample_weight=weight)
+    assert_rejected(classifier(), match, sample_weight=weight)
 
 
 @pytest.mark.parametrize(("held", "match"), [
@@ -195,7 +203,7 @@ def test_bad_sample_weight(weight, match):
     ((X,), "Expected `validation_data`"), (0.2, "Expected `validation_data`"), ((X[:0], Y[:0]), "0 sample"),
 ], ids=["unknown", "other type", "columns", "rows", "three", "X", "one", "number", "none"])  # fmt: skip
 def test_bad_validation_data(held, match):
-    refused(classifier(), match, validation_data=held)
+    assert_rejected(classifier(), match, validation_data=held)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "save"])
@@ -208,7 +216,7 @@ def test_not_fitted(method, tmp_path):
 @pytest.mark.parametrize("settings", [
     {"strategy": "softset"}, {"metric": "f1(average='binary')"}, {"dropout": 2},
 ], ids=name)  # fmt: skip
-def test_a_refused_refit_leaves_no_mixture(settings):
+def test_a_rejected_refit_leaves_no_mixed_model(settings):
     """Neither old weights under new labels nor new features for old weights: the old model, or none."""
     model = classifier().fit(X, np.array(["b", "c"])[Y])
     before = model.predict(X)
@@ -226,7 +234,7 @@ def test_a_refused_refit_leaves_no_mixture(settings):
 
 
 class Explosive(nn.Module):
-    """Linear; after so many training batches its logits are NaN."""
+    """Linear; after a given number of training batches its logits are NaN."""
 
     def __init__(self, features, classes, batches):
         super().__init__()
@@ -239,18 +247,20 @@ class Explosive(nn.Module):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_explosion_in_the_first_epoch(strategy):
-    """Nothing was learnt, but there is a model without NaN, and a warning that says why it is poor."""
-    with pytest.warns(UserWarning, match="not finite in epoch 0 .*Try a lower `lr`"):
+    """Nothing was learnt, but the model has no NaN, and a warning explains why it is poor."""
+    with pytest.warns(UserWarning, match="not finite in epoch 0 .*Try a lower `learning_rate`"):
         model = classifier("f1", strategy, learning_rate=1e30).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.decision_function(X)).all()
 
 
 def test_explosion_later_on_restores_the_best():
-    """200 rows in batches of 50 are four batches an epoch, so 13 batches end in the fourth epoch."""
+    """200 rows in batches of 50 are four batches per epoch, so 13 batches end in the fourth epoch."""
     model = classifier("f1", "cross_entropy", batch_size=50, max_epochs=9, patience=9,
                        network=lambda f, c: Explosive(f, c, batches=13))  # fmt: skip
-    with pytest.warns(UserWarning, match="not finite in epoch 3 of phase 'cross-entropy'.*restored.*`lr`"):
+    with pytest.warns(
+        UserWarning, match="not finite in epoch 3 of phase 'cross-entropy'.*restored.*`learning_rate`"
+    ):
         model.fit(X, Y, validation_data=(X, Y))
     assert [row["epoch"] for row in model.history_] == [0, 1, 2, 3]
     losses = [row["valid_loss"] for row in model.history_[:3]]
@@ -266,16 +276,16 @@ def test_explosion_in_the_second_phase_keeps_the_first():
     np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
-def test_exploded_weights_are_no_candidate():
-    """One batch an epoch: its loss is finite, the weights after it are not, and argmax of NaN is class 0."""
+def test_exploded_weights_are_not_kept():
+    """One batch per epoch: its loss is finite, the weights after it are not, and argmax of NaN is class 0."""
     with pytest.warns(UserWarning, match="not finite"):
         model = classifier("recall(positive=0)", learning_rate=1e30, batch_size=200).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
 
 
 @pytest.mark.parametrize("big", [1e30, 1e100, 1e200])
-def test_huge_features_train_or_are_refused(big):
-    """A feature too large to be scaled in float64 may be refused; a model without sense may not come out."""
+def test_huge_features_train_or_are_rejected(big):
+    """A feature too large to be scaled in float64 may be rejected, but must not give a useless model."""
     rows = np.c_[X[:, :5], X[:, 5] * big]
     try:
         model = classifier().fit(rows, Y)

@@ -1,4 +1,4 @@
-"""`MetricBooster`: what it promises on held rows, its settings, its files, its errors."""
+"""`MetricBooster`: its promise on held-out rows, its settings, its files and its errors."""
 
 import json
 import pickle
@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evalign.estimators import MetricBooster
 
-ROWS = "The rows set aside depend on the rows, as for every classifier with early stopping."
-RULE = "It wants the class with the largest probability, and the rule for F1 decides otherwise."
+ROWS = "The held-out rows depend on the rows, as for every classifier with early stopping."
+RULE = "It expects the class with the largest probability, and the rule for F1 decides otherwise."
 FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": ROWS for kind in ("dense", "sparse")}
 RULED = {"check_classifiers_train": RULE, "check_class_weight_classifiers": RULE}
 QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "random_state": 0}
@@ -48,30 +48,30 @@ def data():
 
 @pytest.mark.parametrize("bags", [1, 3])
 @pytest.mark.parametrize("metric", ["f1", "mcc", "balanced_accuracy"])
-def test_never_below_the_log_loss_with_a_rule_on_held_rows(data, metric, bags):
+def test_never_below_the_log_loss_with_a_rule_on_held_out_rows(data, metric, bags):
     X, _, y, _ = data
     plain = MetricBooster(metric, strategy="log_loss", n_bags=bags, **QUICK).fit(X, y)
     ours = MetricBooster(metric, n_bags=bags, **QUICK).fit(X, y)
     assert ours.validation_score_ >= plain.validation_score_
-    assert plain.n_iter_[0][1] == 0
+    assert plain.rounds_[0][1] == 0
 
 
 def test_rounds_on_the_metric_are_kept_where_they_help():
-    kept = 0
+    helpful = 0
     for seed in range(6):
         X, y = rare(1500, seed)
         model = MetricBooster("f1", n_bags=3, **QUICK).fit(X, y)
         plain = MetricBooster("f1", n_bags=3, strategy="log_loss", **QUICK).fit(X, y)
-        rounds = [metric for _, metric in model.n_iter_]
+        rounds = [metric for _, metric in model.rounds_]
         assert (model.validation_score_ > plain.validation_score_) == any(rounds)
-        kept += any(rounds)
-    assert kept
+        helpful += any(rounds)
+    assert helpful
 
 
 def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):
     from lightgbm import LGBMClassifier, early_stopping
 
-    from evalign.estimators._preparation import stratified_split
+    from evalign.estimators._rows import stratified_split
 
     X, X_test, y, _ = data
     ours = MetricBooster(strategy="log_loss", rule=False, n_bags=1, **QUICK).fit(X, y)
@@ -155,14 +155,14 @@ def test_probabilities_are_calibrated_after_rounds_on_the_metric():
     assert errors[0] < errors[1]
 
 
-def test_constraints_are_kept_on_held_rows_and_reported_if_not(data):
+def test_constraints_are_satisfied_on_held_out_rows_or_the_violation_is_reported(data):
     X, _, y, _ = data
     model = MetricBooster("recall", "precision >= 0.8", n_bags=3, **QUICK).fit(X, y)
     assert model.rule_.feasible
     free = MetricBooster("recall", n_bags=3, **QUICK).fit(X, y)
     assert precision_score(y, free.predict(X)) < precision_score(y, model.predict(X))
     noise = np.random.default_rng(0).normal(size=X.shape)
-    with pytest.warns(UserWarning, match=r"No rule keeps .* precision"):
+    with pytest.warns(UserWarning, match=r"No rule satisfies .* precision"):
         hopeless = MetricBooster("recall", ["precision >= 0.99", "recall >= 0.9"], n_bags=1, **QUICK).fit(
             noise, y
         )
@@ -215,11 +215,34 @@ def test_params_reach_lightgbm(data):
 def test_many_classes_have_few_bins(classes, params, most):
     X = np.sort(np.random.default_rng(0).normal(size=(2000, 1)), axis=0)
     y = np.arange(2000) * classes // 2000
-    settings = {"strategy": "log_loss", "rule": False, "bags": 1, **QUICK, "n_estimators": 12}
+    settings = {"strategy": "log_loss", "rule": False, "n_bags": 1, **QUICK, "n_estimators": 12}
     model = MetricBooster("accuracy", params=params, **settings).fit(X, y)
     tables = model.stages_[0].base.trees_to_dataframe()
     cuts = tables["threshold"].dropna().nunique()
     assert most / 4 < cuts < most
+
+
+def test_without_rule_is_a_copy_that_predicts_the_largest_probability(data):
+    X, X_test, y, _ = data
+    model = MetricBooster(strategy="log_loss", n_bags=1, **QUICK).fit(X, y)
+    plain = model.without_rule()
+    np.testing.assert_array_equal(plain.predict_proba(X_test), model.predict_proba(X_test))
+    np.testing.assert_array_equal(plain.predict(X_test), model.predict_proba(X_test).argmax(1))
+    assert (plain.predict(X_test) != model.predict(X_test)).any()
+    assert (plain.rule, plain.rule_) == (False, None)
+    assert model.rule
+    assert model.rule_ is not None
+
+
+def test_verbose_shows_a_line_per_stage_and_bag(data, capsys):
+    X, _, y, _ = data
+    MetricBooster(n_bags=2, **QUICK).fit(X, y)
+    assert capsys.readouterr() == ("", "")
+    MetricBooster(n_bags=2, verbose=1, **QUICK).fit(X, y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line.split("\r")[-1] for line in err.splitlines(keepends=True) if line.endswith("\n")]
+    assert [line.split(":")[0] for line in lines] == ["log-loss", "log-loss", "metric", "metric"]
 
 
 def test_grid_search_pipeline_clone_pickle(data):
@@ -233,7 +256,7 @@ def test_grid_search_pipeline_clone_pickle(data):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("settings", [{}, {"rule": False}, {"strategy": "log_loss"}, {"bags": 3}])
+@pytest.mark.parametrize("settings", [{}, {"rule": False}, {"strategy": "log_loss"}, {"n_bags": 3}])
 def test_save_and_load(tmp_path, classes, settings):
     X, y = make_classification(
         600,
@@ -244,13 +267,14 @@ def test_save_and_load(tmp_path, classes, settings):
         random_state=1,
     )
     labels = np.array(["x", "y", "z"])[y]
-    model = MetricBooster("f1", **{"bags": 1, **QUICK, **settings}).fit(X, labels)
+    model = MetricBooster("f1", **{"n_bags": 1, **QUICK, **settings}).fit(X, labels)
     model.save(tmp_path / "model")
     other = MetricBooster.load(tmp_path / "model")
     np.testing.assert_array_equal(other.predict(X), model.predict(X))
     np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
     assert other.get_params() == model.get_params()
-    assert other.n_iter_ == model.n_iter_
+    assert other.rounds_ == model.rounds_
+    assert other.n_iter_ == model.n_iter_ == sum(map(sum, model.rounds_))
     assert other.validation_score_ == model.validation_score_
     other.save(tmp_path / "model")  # over the old one
     parts = [path for path in (tmp_path / "model").iterdir() if path.suffix == ".txt"]
@@ -277,23 +301,23 @@ def break_json(folder, change):
     [
         (lambda f: f.update(kind="MetricClassifier"), "with a MetricBooster"),
         (lambda f: f.update(format=99), "Upgrade evalign"),
-        (lambda f: f.pop("weights"), "whole model.json"),
+        (lambda f: f.pop("weights"), "complete model.json"),
         (lambda f: f.update(weights=[]), "with trees"),
         (lambda f: f.pop("parts"), "readable model.json"),
         (lambda f: f["parts"]["0.log_loss"].update(file="../secret.txt"), "its files inside"),
         (lambda f: f["parts"]["0.log_loss"].update(sha256="0"), "another checksum"),
         (lambda f: f.update(n_features_in=3), "with trees of 3 features"),
         (lambda f: f.update(rule="{}"), "decision rule"),
-        (lambda f: f["settings"].update(no_such_setting=1), "whole model.json"),
+        (lambda f: f["settings"].update(no_such_setting=1), "complete model.json"),
     ],
 )
-def test_damaged_files_are_refused(saved, change, message):
+def test_damaged_files_are_rejected(saved, change, message):
     break_json(saved, change)
     with pytest.raises(ValueError, match=message):
         MetricBooster.load(saved)
 
 
-def test_missing_and_foreign_folders_are_refused(tmp_path, saved):
+def test_missing_and_foreign_folders_are_rejected(tmp_path, saved):
     with pytest.raises(ValueError, match=r"without model\.json"):
         MetricBooster.load(tmp_path / "nowhere")
     for part in saved.glob("*.txt"):
@@ -302,7 +326,7 @@ def test_missing_and_foreign_folders_are_refused(tmp_path, saved):
         MetricBooster.load(saved)
 
 
-def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
+def test_a_metric_without_a_text_form_cannot_be_saved(tmp_path, data):
     X, _, y, _ = data
     model = MetricBooster(lambda c: c.precision + c.recall, n_bags=1, **QUICK).fit(X[:300], y[:300])
     with pytest.raises(ValueError, match="written as text"):
@@ -318,9 +342,9 @@ def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
         ({"constraints": "precision > 0.9"}, "`constraint"),
         ({"strategy": "logloss"}, "Did you mean 'log_loss'"),
         ({"n_estimators": 0}, "`n_estimators` to be an integer >= 1"),
-        ({"bags": 0}, "`bags` to be an integer >= 1"),
-        ({"bags": "many"}, "`bags` to be an integer >= 1"),
-        ({"bags": 5000}, "the rows of the rarest class"),
+        ({"n_bags": 0}, "`n_bags` to be an integer >= 1"),
+        ({"n_bags": "many"}, "`n_bags` to be an integer >= 1"),
+        ({"n_bags": 5000}, "the rows of the rarest class"),
         ({"learning_rate": 0}, r"`learning_rate` in \(0, 10\)"),
         ({"validation_fraction": 1.0}, r"`validation_fraction` in \(0, 1\)"),
         ({"temperature": 0.7}, "`temperature` in"),
@@ -330,18 +354,18 @@ def test_a_metric_that_is_no_text_cannot_be_saved(tmp_path, data):
         ({"patience": 1.5}, "`patience` to be an integer"),
     ],
 )
-def test_wrong_settings_are_refused(data, settings, message):
+def test_wrong_settings_are_rejected(data, settings, message):
     X, _, y, _ = data
     with pytest.raises(ValueError, match=message):
         MetricBooster(**{**QUICK, **settings}).fit(X, y)
 
 
-def test_one_class_is_refused():
+def test_one_class_is_rejected():
     with pytest.raises(ValueError, match="at least two classes"):
         MetricBooster(**QUICK).fit(np.zeros((10, 2)), np.zeros(10))
 
 
-def test_without_lightgbm_the_error_says_how_to_get_it(data, monkeypatch):
+def test_without_lightgbm_the_error_says_how_to_install_it(data, monkeypatch):
     import sys
 
     X, _, y, _ = data

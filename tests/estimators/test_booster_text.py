@@ -1,4 +1,4 @@
-"""Trees in LightGBM's text form: what it writes is read as it is, and what is forged is refused."""
+"""Trees in LightGBM's text form: what it writes is read unchanged, and forged trees are rejected."""
 
 import re
 
@@ -8,13 +8,13 @@ import pytest
 from sklearn.datasets import make_classification
 
 from evalign import MetricBooster
-from evalign.estimators._booster_text import checked
+from evalign.estimators._untrusted import check_lightgbm_text
 
 
 @pytest.fixture(scope="module")
 def rows():
     X, y = make_classification(600, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
-    X[:, 3] = np.random.default_rng(0).integers(0, 30, 600)  # categories, if one says so
+    X[:, 3] = np.random.default_rng(0).integers(0, 30, 600)  # categories, where asked for
     return X, y
 
 
@@ -41,31 +41,31 @@ def squared(scores, data):
 def test_what_lightgbm_writes_predicts_the_same(rows, settings):
     booster = trained(rows, **settings)
     text = booster.model_to_string()
-    read = lgb.Booster(model_str=checked(text.encode()))
+    read = lgb.Booster(model_str=check_lightgbm_text(text.encode()))
     assert (read.predict(rows[0]) == booster.predict(rows[0])).all()
     assert read.num_trees() == booster.num_trees()
     assert ("num_cat=0" not in text.split("Tree=1")[0]) == ("categories" in settings)
 
 
-#: A part of the text, and what it is forged to: LightGBM would crash, read elsewhere or go on forever.
+#: A part of the text, its forgery and the reason given: LightGBM would crash, read elsewhere or never end.
 FORGED = {
     "child beyond": (r"left_child=\S+", "left_child=99999999", "a branch that leads elsewhere"),
     "leaf beyond": (r"left_child=\S+", "left_child=-99999999", "a branch that leads elsewhere"),
     "right beyond": (r"right_child=\S+", "right_child=6", "a branch that leads elsewhere"),
     "circle": (r"left_child=\S+", "left_child=0", "a branch that leads elsewhere"),
     "fraction": (r"num_leaves=\d+", "num_leaves=7.5", "tree 0"),
-    "feature beyond": (r"split_feature=\S+", "split_feature=6", "a feature that is not there"),
-    "feature below": (r"split_feature=\S+", "split_feature=-1", "a feature that is not there"),
+    "feature beyond": (r"split_feature=\S+", "split_feature=6", "a feature that does not exist"),
+    "feature below": (r"split_feature=\S+", "split_feature=-1", "a feature that does not exist"),
     "no feature": (r"split_feature=\S+", "split_feature=nan", "tree 0"),
-    "many leaves": (r"num_leaves=\d+", "num_leaves=100000000", "numbers for"),
-    "no leaves": (r"num_leaves=\d+", "num_leaves=-1", "a kind that is not known"),
-    "linear": (r"is_linear=0", "is_linear=1", "a kind that is not known"),
-    "no category": (r"threshold=\S+", "threshold=nan", "categories that are not there"),
+    "many leaves": (r"num_leaves=\d+", "num_leaves=100000000", "numbers instead of"),
+    "no leaves": (r"num_leaves=\d+", "num_leaves=-1", "an unknown kind"),
+    "linear": (r"is_linear=0", "is_linear=1", "an unknown kind"),
+    "no category": (r"threshold=\S+", "threshold=nan", "categories that do not exist"),
     "feature in between": (r"split_feature=\S+", "split_feature=1.5", "tree 0"),
     "underscore": (r"num_leaves=7", "num_leaves=0_7", "tree 0"),
-    "category beyond": (r"threshold=\S+", "threshold=99", "categories that are not there"),
+    "category beyond": (r"threshold=\S+", "threshold=99", "categories that do not exist"),
     "category bounds": (r"cat_boundaries=0 \d+", "cat_boundaries=0 900", "tree 0"),
-    "category bounds back": (r"cat_boundaries=0 ", "cat_boundaries=1 ", "categories that are not there"),
+    "category bounds back": (r"cat_boundaries=0 ", "cat_boundaries=1 ", "categories that do not exist"),
     "line twice": (r"shrinkage=1", "shrinkage=1\nnum_cat=9", "the line 'num_cat=9'"),
     "unknown line": (r"shrinkage=1", "shrinkage=1\nnum_dog=9", "the line 'num_dog=9'"),
     "text": (r"leaf_value=\S+", "leaf_value=x;y", "tree 0"),
@@ -82,24 +82,24 @@ FORGED = {
 
 
 @pytest.mark.parametrize("attack", FORGED)
-def test_forged_trees_are_refused(rows, attack):
+def test_forged_trees_are_rejected(rows, attack):
     pattern, forged, reason = FORGED[attack]
     old = trained(rows, categories=[3]).model_to_string()
     assert re.search(r"Tree=0\nnum_leaves=7\nnum_cat=[1-9]", old)
     new = re.sub(pattern, forged, old, count=1)
     assert new != old
-    if "tree_sizes" not in forged:  # sizes that are right, so that the trees are found
+    if "tree_sizes" not in forged:  # correct sizes, so that the trees are found
         first = new.index("Tree=1\n") - new.index("Tree=0\n")
         new = re.sub(r"tree_sizes=\d+", f"tree_sizes={first}", new, count=1)
     with pytest.raises(ValueError, match="^Expected `folder` with trees as LightGBM writes them") as refused:
-        checked(new.encode())
+        check_lightgbm_text(new.encode())
     assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04junk", b"tree\n", b"tree\nnum_class=1\n\nTree=0\n"])
-def test_what_is_no_text_of_trees_is_refused(content):
+def test_other_content_is_rejected(content):
     with pytest.raises((ValueError, KeyError)):
-        checked(content)
+        check_lightgbm_text(content)
 
 
 def test_linear_trees_are_not_saved(rows, tmp_path):

@@ -1,4 +1,4 @@
-"""MetricClassifier with constraints and a decision rule: what is kept, what is reported, what is saved."""
+"""`MetricClassifier` with constraints and a decision rule: what it satisfies, reports and saves."""
 
 import json
 
@@ -11,15 +11,22 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from torch import nn
 
 from evalign import metrics
-from evalign.estimators import MetricClassifier
-from evalign.estimators._strategies import STRATEGIES, Problem, phases
+from evalign.estimators import MetricClassifier, PhaseSettings, build_phases
+from evalign.estimators._strategies import STRATEGIES
 from evalign.losses import MetricLoss
 from evalign.softsets import LinearStep
 from evalign.training import Fit, Phase, TrainingData
 from evalign.training._checkpoint import Checkpoint
 
 BOUND = "precision() >= 0.8"
-FAST = {"hidden": (16,), "max_epochs": 25, "patience": 5, "lr": 0.01, "random_state": 0}
+FAST = {
+    "rule": False,
+    "hidden": (16,),
+    "max_epochs": 25,
+    "patience": 5,
+    "learning_rate": 0.01,
+    "random_state": 0,
+}
 
 
 def data(classes=2, rows=900, names=False):
@@ -38,21 +45,21 @@ def constrained(metric="recall", **options):
 @pytest.mark.parametrize("rule", [False, True])
 @pytest.mark.parametrize("strategy", ["aligned", "east", "softset", "cross_entropy", "focal"])
 def test_satisfaction_is_that_of_scikit_learn(strategy, rule):
-    """On the validation rows, of the classes that are predicted there."""
+    """On the validation rows, for the classes predicted there."""
     train, valid = data()
     model = constrained(strategy=strategy, rule=rule, max_epochs=100).fit(*train, validation_data=valid)
     guess = model.predict(valid[0])
     assert list(model.satisfaction_) == [BOUND]
-    found = model.satisfaction_[BOUND]
-    assert found["value"] == pytest.approx(precision_score(valid[1], guess))
-    assert found["slack"] == pytest.approx(found["value"] - 0.8)
-    assert found["satisfied"] is True
-    assert found["slack"] >= 0
+    facts = model.satisfaction_[BOUND]
+    assert facts["value"] == pytest.approx(precision_score(valid[1], guess))
+    assert facts["slack"] == pytest.approx(facts["value"] - 0.8)
+    assert facts["satisfied"] is True
+    assert facts["slack"] >= 0
     assert model.validation_score_ == pytest.approx(recall_score(valid[1], guess))
     assert (model.rule_ is not None) == rule
 
 
-def test_without_the_constraint_precision_is_below():
+def test_without_the_constraint_precision_is_lower():
     train, valid = data()
     free = MetricClassifier("recall", **FAST).fit(*train, validation_data=valid)
     assert free.satisfaction_ == {}
@@ -60,17 +67,17 @@ def test_without_the_constraint_precision_is_below():
     assert "valid_miss" not in free.history_[0]
 
 
-def test_the_history_tells_the_miss_and_the_best_feasible_epoch_is_kept():
+def test_the_history_has_the_violation_and_the_best_feasible_epoch_is_kept():
     train, valid = data()
     model = constrained(strategy="cross_entropy").fit(*train, validation_data=valid)
     feasible = [row["valid_metric"] for row in model.history_ if row["valid_miss"] == 0]
     assert 0 < len(feasible) < len(model.history_)
     assert model.validation_score_ == max(feasible)
-    assert max(feasible) < max(row["valid_metric"] for row in model.history_), "a better one missed the bound"
+    assert max(feasible) < max(row["valid_metric"] for row in model.history_), "a better one is infeasible"
 
 
 class Scripted(Fit):
-    """Epoch k sets the weight to k; what it is judged to be is written in advance."""
+    """Epoch k sets the weight to k; its validation metric and violation are written in advance."""
 
     def __init__(self, script, **options):
         model, table = nn.Linear(1, 2), TrainingData(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]))
@@ -92,29 +99,29 @@ class Scripted(Fit):
 
 
 @pytest.mark.parametrize(
-    ("script", "kept"),
+    ("script", "best"),
     [
         ([(0.0, 0.9), (0.9, 0.1), (0.5, 0.0), (0.6, 0.0), (0.95, 0.01)], 3),
         ([(0.0, 0.9), (0.9, 0.3), (0.2, 0.1), (0.99, 0.2), (0.1, 0.2)], 2),
         ([(0.0, 0.9), (0.1, 0.2), (0.3, 0.2), (0.2, 0.2), (0.1, 0.3)], 2),
     ],
 )
-def test_the_best_feasible_weights_are_kept_or_those_that_miss_least(script, kept):
+def test_the_best_feasible_weights_or_the_least_infeasible_are_kept(script, best):
     fit = Scripted(script)
     fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=4, patience=9, by_metric=True)])
-    assert fit.model.weight.flatten().tolist() == [kept, kept]
+    assert fit.model.weight.flatten().tolist() == [best, best]
 
 
-def test_training_goes_on_while_the_loss_falls_though_nothing_becomes_feasible():
-    """Stalling is told by the loss: otherwise a phase would end before it can reach the bound."""
+def test_training_continues_while_the_loss_falls_even_if_nothing_is_feasible():
+    """The loss decides whether training stalls: otherwise a phase would end before it is feasible."""
     fit = Scripted([(0.0, 0.5)] * 10 + [(0.1, 0.0)])
     fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=10, patience=2, by_metric=True)])
     assert len(fit.history) == 10
     assert fit.model.weight[0, 0] == 10
 
 
-def test_multipliers_are_given_time_to_reach_the_bound():
-    """A loss that learns the constraints goes on, out of patience, until they were kept once."""
+def test_multipliers_get_time_to_satisfy_the_constraints():
+    """A loss with constraints is trained beyond its patience until they are satisfied once."""
     loss = MetricLoss("recall", task="multiclass", step=LinearStep(0.2), constraints="precision >= 0.9")
     for script, epochs in (([(0.5, 0.3)] * 6 + [(0.4, 0.0)] + [(0.4, 0.0)] * 9, 8), ([(0.5, 0.3)] * 16, 15)):
         fit = Scripted(script)
@@ -124,37 +131,37 @@ def test_multipliers_are_given_time_to_reach_the_bound():
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_knows_its_constraints(strategy):
+def test_every_strategy_uses_its_constraints(strategy):
     bounds = metrics.as_constraints("precision >= 0.8")
     targets = torch.tensor([0, 1] * 10)
-    plan = phases(strategy, Problem(metrics.f1(), targets, 2, None, 0.1, 5, 5, bounds))
+    plan = build_phases(strategy, PhaseSettings(metrics.f1(), targets, 2, None, 0.1, 5, 5, bounds))
     assert plan[-1].by_metric
     assert not any(phase.by_metric for phase in plan[:-1])
     trained = [phase.loss.constraints for phase in plan if isinstance(phase.loss, MetricLoss)]
     assert trained == ([bounds] if strategy in ("aligned", "east", "softset") else [])
-    free = phases(strategy, Problem(metrics.f1(), targets, 2, None, 0.1, 5, 5))
+    free = build_phases(strategy, PhaseSettings(metrics.f1(), targets, 2, None, 0.1, 5, 5))
     assert free[-1].by_metric == (strategy == "aligned")
 
 
 @pytest.mark.parametrize("rule", [False, True])
-def test_infeasible_constraints_are_said_with_their_miss(rule):
+def test_violated_constraints_are_reported(rule):
     train, valid = data()
     bounds = ["precision >= 1.25", "specificity >= 0.01"]
     model = constrained(constraints=bounds, rule=rule, max_epochs=5)
-    with pytest.warns(UserWarning, match=r"missed precision\(\) >= 1.25 by 0\.\d+\. Try") as caught:
+    with pytest.warns(UserWarning, match=r"precision\(\) >= 1.25 is violated by 0\.\d+\. Try") as caught:
         model.fit(*train, validation_data=valid)
     assert caught[0].filename == __file__
-    missed, kept = model.satisfaction_.values()
-    assert not missed["satisfied"]
-    assert missed["slack"] == pytest.approx(precision_score(valid[1], model.predict(valid[0])) - 1.25)
-    assert kept["satisfied"] is True
+    violated, satisfied = model.satisfaction_.values()
+    assert not violated["satisfied"]
+    assert violated["slack"] == pytest.approx(precision_score(valid[1], model.predict(valid[0])) - 1.25)
+    assert satisfied["satisfied"] is True
 
 
 @pytest.mark.parametrize("calibrate", [False, True])
 def test_the_rule_decides(calibrate):
     train, valid = data()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(train[1]))
-    model = MetricClassifier("f1", rule=True, calibrate=calibrate, strategy="cross_entropy", **FAST)
+    model = MetricClassifier("f1", calibrate=calibrate, strategy="cross_entropy", **FAST | {"rule": True})
     model.fit(*train, sample_weight=weight, validation_data=valid)
     p = model.predict_proba(valid[0])
     np.testing.assert_array_equal(model.predict(valid[0]), model.rule_.predict(p))
@@ -167,7 +174,7 @@ def test_the_rule_decides(calibrate):
 
 def test_the_rule_of_bags_is_fitted_on_all_rows():
     train, _ = data(rows=1000)
-    bags = MetricClassifier("f1", rule=True, n_bags=3, strategy="cross_entropy", **FAST).fit(*train)
+    bags = MetricClassifier("f1", n_bags=3, strategy="cross_entropy", **FAST | {"rule": True}).fit(*train)
     plain = clone(bags).set_params(rule=False).fit(*train)
     assert bags.validation_score_ == bags.rule_.value >= plain.validation_score_
     p = bags.predict_proba(train[0])
@@ -177,7 +184,9 @@ def test_the_rule_of_bags_is_fitted_on_all_rows():
 def test_more_classes_with_names():
     train, valid = data(classes=3, names=True)
     bound = "min(recall) >= 0.5"
-    model = MetricClassifier("f1", constraints=bound, rule=True, **FAST).fit(*train, validation_data=valid)
+    model = MetricClassifier("f1", constraints=bound, **FAST | {"rule": True}).fit(
+        *train, validation_data=valid
+    )
     guess = model.predict(valid[0])
     assert set(guess) <= set(model.classes_)
     assert model.rule_.value == pytest.approx(f1_score(valid[1], guess, average="macro"))
@@ -186,12 +195,25 @@ def test_more_classes_with_names():
     assert least >= 0.5
 
 
-def test_a_fit_without_rule_forgets_the_old_one():
+def test_a_fit_without_a_rule_removes_the_old_one():
     train, valid = data()
-    model = MetricClassifier("f1", rule=True, **{**FAST, "max_epochs": 2}).fit(*train, validation_data=valid)
+    model = MetricClassifier("f1", **{**FAST, "rule": True, "max_epochs": 2}).fit(
+        *train, validation_data=valid
+    )
     model.set_params(rule=False).fit(*train, validation_data=valid)
     assert model.rule_ is None
     np.testing.assert_array_equal(model.predict(valid[0]), model.predict_proba(valid[0]).argmax(1))
+
+
+def test_without_rule_is_a_copy_that_predicts_the_largest_probability():
+    train, valid = data()
+    model = MetricClassifier("f1", strategy="cross_entropy", **FAST | {"rule": True})
+    plain = model.fit(*train, validation_data=valid).without_rule()
+    p = model.predict_proba(valid[0])
+    np.testing.assert_array_equal(plain.predict_proba(valid[0]), p)
+    np.testing.assert_array_equal(plain.predict(valid[0]), p.argmax(1))
+    assert (plain.rule, plain.rule_) == (False, None)
+    np.testing.assert_array_equal(model.predict(valid[0]), model.rule_.predict(p))
 
 
 def test_save_and_load(tmp_path):
@@ -227,7 +249,7 @@ def test_files_of_the_first_format_are_read(tmp_path):
     assert (again.constraints, again.rule, again.satisfaction_) == ((), False, {})
 
 
-def test_bad_files_are_refused(tmp_path):
+def test_bad_files_are_rejected(tmp_path):
     train, valid = data()
     model = constrained(rule=True, max_epochs=2, constraints=()).fit(*train, validation_data=valid)
     model.save(tmp_path)
@@ -243,7 +265,7 @@ def test_bad_files_are_refused(tmp_path):
         MetricClassifier.load(tmp_path)
 
 
-def test_a_constraint_that_is_no_text_is_not_saved(tmp_path):
+def test_a_constraint_without_a_text_form_is_not_saved(tmp_path):
     train, valid = data()
     own = metrics.metric(lambda c: c.recall, name="own") >= 0.0
     model = constrained(constraints=[own], max_epochs=2).fit(*train, validation_data=valid)
@@ -278,17 +300,17 @@ def test_parameters_are_stored_untouched():
         ({"rule": "yes"}, "`rule` to be True or False, but got 'yes'"),
     ],
 )
-def test_bad_settings_are_refused(options, message):
+def test_bad_settings_are_rejected(options, message):
     train, _ = data(classes=3)
     with pytest.raises(ValueError, match=message):
         constrained(**options).fit(*train)
 
 
 class KilledError(Exception):
-    """What ends a run in the middle."""
+    """Ends a run in the middle."""
 
 
-def test_an_interrupted_run_goes_on_with_its_multipliers(tmp_path):
+def test_an_interrupted_run_resumes_with_its_multipliers(tmp_path):
     (X, y), _ = data()
     table = TrainingData(torch.tensor(X, dtype=torch.float32), torch.tensor(y))
     bounds = metrics.as_constraints("precision >= 0.8")

@@ -28,12 +28,14 @@ from evalign import metrics
 from evalign.decisions import fit_rule
 from evalign.estimators import MetricDecision
 
-WHY = "It wants the class with the largest probability, and the rule for F1 decides otherwise for one row."
+REASON = (
+    "It expects the class with the largest probability, and the rule for F1 decides otherwise for one row."
+)
 
 
 @parametrize_with_checks(
     [MetricDecision(LogisticRegression(), cv=2), MetricDecision(LinearSVC(), cv=2)],
-    expected_failed_checks=lambda _: {"check_classifiers_train": WHY},
+    expected_failed_checks=lambda _: {"check_classifiers_train": REASON},
     xfail_strict=True,
 )
 def test_check(estimator, check):
@@ -56,14 +58,14 @@ def test_the_rule_is_that_of_out_of_fold_probabilities(classes):
     folds = StratifiedKFold(4, shuffle=True, random_state=7)
     p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")
     held = np.concatenate([index for _, index in folds.split(X, y)])
-    wanted = fit_rule(p[held], y[held], "f1")
-    np.testing.assert_allclose(model.rule_.weights, wanted.weights)
-    assert model.rule_.value == wanted.value
-    np.testing.assert_array_equal(model.predict(X), wanted.predict(GaussianNB().fit(X, y).predict_proba(X)))
+    expected = fit_rule(p[held], y[held], "f1")
+    np.testing.assert_allclose(model.rule_.weights, expected.weights)
+    assert model.rule_.value == expected.value
+    np.testing.assert_array_equal(model.predict(X), expected.predict(GaussianNB().fit(X, y).predict_proba(X)))
     assert len(model.fold_rules_) == 4
 
 
-def test_at_least_as_good_as_scikit_learns_search():
+def test_at_least_as_good_as_the_search_of_scikit_learn():
     X, y = rare()
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     theirs = TunedThresholdClassifierCV(GaussianNB(), scoring="f1", cv=folds, thresholds=200).fit(X, y)
@@ -96,7 +98,7 @@ def test_scores_become_probabilities(estimator, classes):
     assert metrics.f1().score(labels, model.predict(X)) >= metrics.f1().score(labels, plain) - 0.02
 
 
-def test_no_probabilities_and_no_scores_are_refused():
+def test_a_classifier_without_probabilities_and_scores_is_rejected():
     class Silent(ClassifierMixin, BaseEstimator):
         def fit(self, X, y):
             self.classes_ = np.unique(y)
@@ -129,16 +131,16 @@ def test_prefit_and_one_split():
     "bagged",
     [RandomForestClassifier(30, random_state=0), BaggingClassifier(GaussianNB(), 20, random_state=0)],
 )
-def test_a_forest_is_trained_once_and_judged_out_of_bag(bagged, classes):
+def test_a_forest_is_trained_once_and_evaluated_out_of_bag(bagged, classes):
     X, y = rare(classes)
     labels = np.array(["a", "b", "c"])[y]
     model = MetricDecision(bagged, "f1", cv="out_of_bag").fit(X, labels)
     alone = clone(bagged).set_params(oob_score=True).fit(X, labels)
-    wanted = fit_rule(alone.oob_decision_function_, labels, "f1", classes=list("abc"[:classes]))
-    np.testing.assert_array_equal(model.rule_.weights, wanted.weights)
-    assert model.validation_score_ == wanted.value
-    assert [rule.value for rule in model.fold_rules_] == [wanted.value]
-    np.testing.assert_array_equal(model.predict(X), wanted.predict(alone.predict_proba(X)))
+    expected = fit_rule(alone.oob_decision_function_, labels, "f1", classes=list("abc"[:classes]))
+    np.testing.assert_array_equal(model.rule_.weights, expected.weights)
+    assert model.validation_score_ == expected.value
+    assert [rule.value for rule in model.fold_rules_] == [expected.value]
+    np.testing.assert_array_equal(model.predict(X), expected.predict(alone.predict_proba(X)))
     assert not hasattr(model.estimator_, "oob_decision_function_")
     assert not bagged.oob_score
 
@@ -153,9 +155,9 @@ def test_rows_that_are_never_out_of_bag_do_not_count(bagged):
         warnings.simplefilter("ignore")
         alone = bagged(n_estimators=2, oob_score=True, random_state=0).fit(X, y)
     p = alone.oob_decision_function_
-    spoken = np.isfinite(p).all(1) & (p.sum(1) > 0)
-    assert 0.5 < spoken.mean() < 0.7
-    assert model.rule_.value == fit_rule(p[spoken], y[spoken], "f1").value
+    scored = np.isfinite(p).all(1) & (p.sum(1) > 0)
+    assert 0.5 < scored.mean() < 0.7
+    assert model.rule_.value == fit_rule(p[scored], y[scored], "f1").value
 
 
 def test_out_of_bag_needs_a_bagged_classifier():
@@ -168,7 +170,7 @@ def test_out_of_bag_needs_a_bagged_classifier():
         weight = None if weighted.class_weight else np.ones(len(y))
         with pytest.raises(ValueError, match="`cv` to be folds with weights of rows or classes"):
             MetricDecision(weighted, cv="out_of_bag").fit(X, y, sample_weight=weight)
-    with pytest.raises(ValueError, match="`estimator` of enough parts that rows are out of bag, but got"):
+    with pytest.raises(ValueError, match="`estimator` with enough parts that some rows are out of bag"):
         MetricDecision(RandomForestClassifier(1, random_state=0), cv="out_of_bag").fit(X[:2], [0, 1])
 
 
@@ -183,7 +185,7 @@ def test_a_class_that_is_missing_in_a_fold_has_probability_0_there():
     assert model.predict_proba(X).shape == (300, 3)
 
 
-def test_constraints_are_kept_or_the_miss_is_told():
+def test_constraints_are_satisfied_or_the_violation_is_reported():
     X, y = rare(2, 3000)
     model = MetricDecision(
         RandomForestClassifier(30, random_state=0), "recall", "precision >= 0.8", random_state=0
@@ -193,7 +195,7 @@ def test_constraints_are_kept_or_the_miss_is_told():
     sure = clone(model).set_params(confidence=0.95).fit(X[:2000], y[:2000])
     assert sure.rule_.threshold > model.rule_.threshold
     assert precision_score(y[2000:], sure.predict(X[2000:])) >= 0.8
-    with pytest.warns(UserWarning, match="missed: precision"):
+    with pytest.warns(UserWarning, match="violated: precision"):
         MetricDecision(GaussianNB(), "recall", ["precision >= 1", "recall >= 0.99"]).fit(X[:500], y[:500])
 
 
@@ -243,17 +245,17 @@ def test_many_jobs_give_the_same_rule():
         ({"confidence": 2}, "`confidence` in"),
     ],
 )
-def test_wrong_settings_are_refused(settings, message):
+def test_wrong_settings_are_rejected(settings, message):
     with pytest.raises(ValueError, match=message):
         MetricDecision(GaussianNB(), **settings).fit(*rare())
 
 
-def test_one_class_is_refused():
+def test_one_class_is_rejected():
     with pytest.raises(ValueError, match="at least two classes"):
         MetricDecision(GaussianNB()).fit(np.zeros((10, 2)), np.zeros(10))
 
 
-def test_rows_with_labels_of_other_classes_are_refused_when_prefit():
+def test_rows_with_labels_of_other_classes_are_rejected_when_prefit():
     X, y = rare()
     fitted = GaussianNB().fit(X, y)
     with pytest.raises(ValueError, match="`y` with labels of `classes` only"):

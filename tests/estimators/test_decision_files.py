@@ -1,4 +1,4 @@
-"""`MetricDecision.save` and `load`: the same decisions again, and nothing dangerous read."""
+"""`MetricDecision.save` and `load`: the same decisions, and nothing dangerous is loaded."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from evalign import MetricDecision
-from evalign.estimators import _decision_files
+from evalign._files import import_skops
 
 
 def data(classes=2):
@@ -51,20 +51,20 @@ def test_loaded_equals_saved(tmp_path, estimator, cv, classes):
     np.testing.assert_array_equal(again.fit(X, y).predict(X), model.predict(X))
 
 
-def test_what_cannot_be_saved_safely_is_refused(tmp_path):
+def test_classifiers_that_cannot_be_saved_safely_are_rejected(tmp_path):
     X, y = data()
-    for estimator, told in [
+    for estimator, message in [
         (KNeighborsClassifier(), "own types, to be saved, but got sklearn"),
         (BaggingClassifier(n_estimators=2, max_features=0.5, random_state=0), "trees of 6 features"),
     ]:
         model = MetricDecision(estimator, "f1", cv=2, random_state=0).fit(X, y)
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
 def replace_estimator(folder, content):
-    """Put another part in place of the estimator, with a checksum that fits."""
+    """Replace the estimator by other content, with its checksum."""
     facts = json.loads((folder / "model.json").read_text())
     digest = hashlib.sha256(content).hexdigest()
     file = f"model-{digest[:16]}.skops"
@@ -74,15 +74,15 @@ def replace_estimator(folder, content):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04cos\nsystem\n", b"PK\x03\x04 no archive"])
-def test_a_pickle_or_rubbish_in_place_of_the_classifier_is_refused(tmp_path, content):
+def test_a_pickle_or_garbage_instead_of_the_classifier_is_rejected(tmp_path, content):
     X, y = data()
     forest().fit(X, y).save(tmp_path)
     replace_estimator(tmp_path, content)
-    with pytest.raises(ValueError, match="Expected `folder` with whole parts"):
+    with pytest.raises(ValueError, match="Expected `folder` with complete parts"):
         MetricDecision.load(tmp_path)
 
 
-def test_untrusted_types_are_refused(tmp_path):
+def test_untrusted_types_are_rejected(tmp_path):
     X, y = data()
     forest().fit(X, y).save(tmp_path)
     estimator = RandomForestClassifier(2, random_state=0).fit(X, y)
@@ -111,7 +111,7 @@ def forged(model, change):
         lambda nodes: nodes["left_child"].__setitem__(0, -1),  # half a leaf
     ],
 )
-def test_trees_that_lead_astray_are_refused(tmp_path, change):
+def test_trees_with_invalid_branches_are_rejected(tmp_path, change):
     X, y = data()
     model = forest().fit(X, y)
     model.save(tmp_path)
@@ -120,7 +120,7 @@ def test_trees_that_lead_astray_are_refused(tmp_path, change):
         MetricDecision.load(tmp_path)
 
 
-def test_a_forest_that_claims_other_features_is_refused(tmp_path):
+def test_a_forest_that_claims_other_features_is_rejected(tmp_path):
     X, y = data()
     model = forest().fit(X, y)
     model.save(tmp_path)
@@ -130,7 +130,7 @@ def test_a_forest_that_claims_other_features_is_refused(tmp_path):
         MetricDecision.load(tmp_path)
 
 
-def test_other_classes_and_a_changed_file_are_refused(tmp_path):
+def test_other_classes_and_a_changed_file_are_rejected(tmp_path):
     X, y = data()
     forest().fit(X, y).save(tmp_path)
     other = forest().fit(X, np.where(y == "no", "nein", "ja"))
@@ -154,4 +154,4 @@ def test_the_archive_is_compressed(tmp_path):
 def test_without_skops_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "skops.io", None)
     with pytest.raises(ImportError, match=r"evalign\[cli\]"):
-        _decision_files.skops()
+        import_skops()

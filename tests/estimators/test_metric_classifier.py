@@ -1,4 +1,4 @@
-"""`MetricClassifier`: what it learns, what it says of itself, and how it lives in scikit-learn."""
+"""`MetricClassifier`: what it learns, what it reports, and how it works with scikit-learn."""
 
 import itertools
 import json
@@ -26,13 +26,20 @@ COST = "cost(matrix=[[0, 1], [5, 0]])"
 
 
 def name(value):
-    """A name for a test that is the same in every process."""
+    """A test id that is the same in every process."""
     return re.sub(" at 0x[0-9a-f]+", "", str(value))
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
-    small = {"hidden": (8,), "lr": 0.02, "max_epochs": 15, "patience": 3, "random_state": 0}
-    return ev.MetricClassifier(metric, strategy, **(small | settings))
+    small = {
+        "rule": False,
+        "hidden": (8,),
+        "learning_rate": 0.02,
+        "max_epochs": 15,
+        "patience": 3,
+        "random_state": 0,
+    }
+    return ev.MetricClassifier(metric, strategy=strategy, **(small | settings))
 
 
 def sample(rows, classes=2, **settings):
@@ -54,7 +61,7 @@ def three():
 
 @pytest.fixture(scope="module")
 def noisy():
-    """Classes that overlap, so that every metric wants another border."""
+    """Classes that overlap, so that every metric has another best boundary."""
     return sample(600, weights=[0.7], class_sep=0.5, flip_y=0.1)
 
 
@@ -77,7 +84,7 @@ def test_three_classes(three, strategy):
 
 
 @pytest.mark.parametrize("strategy", TWO_CLASSES)
-def test_strategies_for_two_classes_refuse_three(three, strategy):
+def test_strategies_for_two_classes_reject_three(three, strategy):
     with pytest.raises(ValueError, match=f"two classes for strategy '{strategy}', but got 3"):
         classifier("f1", strategy).fit(*three[:2])
 
@@ -96,8 +103,8 @@ def test_any_metric_beats_both_constants(two, metric):
 
 
 @pytest.mark.parametrize("strategy", ["aligned", "softset", "east", "surrogate_fbeta"])
-def test_the_metric_moves_the_border(noisy, strategy):
-    """A metric that asks for recall ends with more positives than one that asks for precision."""
+def test_the_metric_moves_the_boundary(noisy, strategy):
+    """A metric that rewards recall ends with more positives than one that rewards precision."""
     features, labels, new, _ = noisy
     shares = [
         classifier(f"fbeta(beta={beta})", strategy).fit(features, labels).predict(new).mean()
@@ -112,10 +119,10 @@ def test_the_surrogate_is_for_class_1(noisy):
 
 
 @pytest.mark.parametrize("positive", [0, 1])
-def test_soft_sets_look_at_the_metric_s_positive_class(noisy, positive):
+def test_soft_sets_use_the_positive_class_of_the_metric(noisy, positive):
     features, labels, new, _ = noisy
     predicted = classifier(f"recall(positive={positive})", "softset").fit(features, labels).predict(new)
-    assert (predicted == positive).mean() > 0.95  # recall alone is best served by a constant
+    assert (predicted == positive).mean() > 0.95  # a constant is best for recall alone
 
 
 # Labels
@@ -179,7 +186,7 @@ def test_outputs_for_three_classes_agree(three):
     np.testing.assert_array_equal(model.predict(three[2]), logits.argmax(1))
 
 
-def test_rows_are_judged_one_by_one(two):
+def test_a_prediction_does_not_depend_on_other_rows(two):
     """Neither the block of 16384 rows nor the neighbours matter, and dropout is off."""
     model = classifier(dropout=0.5).fit(*two[:2])
     many = np.tile(two[2], (70, 1))
@@ -220,13 +227,13 @@ def test_the_seed_decides(two, strategy):
     assert np.abs(one - other).max() > 1e-3
 
 
-def test_fitting_again_starts_anew(two):
+def test_fitting_again_starts_from_scratch(two):
     model = classifier(max_epochs=4).fit(*two[:2])
     first = model.predict_proba(two[2])
     np.testing.assert_array_equal(model.fit(*two[:2]).predict_proba(two[2]), first)
 
 
-def test_a_random_state_object_moves_on(two):
+def test_a_random_state_object_advances(two):
     state = np.random.RandomState(0)
     one, other = (
         classifier(max_epochs=3, random_state=state).fit(*two[:2]).predict_proba(two[2]) for _ in range(2)
@@ -324,7 +331,7 @@ def test_only_ratios_of_sample_weights_matter(two, unit):
 
 @pytest.mark.parametrize("strategy", ["aligned", "cross_entropy", "softset"])
 def test_features_of_rows_without_weight_do_not_matter(two, strategy):
-    """Labels still do: they decide which rows are set aside."""
+    """Labels still do: they decide which rows are held out."""
     features, labels, new, _ = two
     weight = np.arange(240) % 3 > 0
     spoilt = np.where(weight[:, None], features, 1e4)
@@ -335,8 +342,8 @@ def test_features_of_rows_without_weight_do_not_matter(two, strategy):
     np.testing.assert_allclose(*results, atol=1e-4)
 
 
-def test_batches_without_weight_are_survived(two):
-    """The loss of a batch that counts nothing is no 0/0."""
+def test_batches_without_weight_are_skipped(two):
+    """The loss of a batch without weight is not 0/0."""
     weight = np.zeros(240)
     weight[::12] = 1
     model = classifier(batch_size=4, max_epochs=2).fit(*two[:2], sample_weight=weight)
@@ -346,7 +353,7 @@ def test_batches_without_weight_are_survived(two):
 
 @pytest.mark.parametrize("row", range(0, 240, 40))
 def test_one_row_with_weight(two, row):
-    """Whether it trains or validates is chance; there is a model either way, or an error that says why."""
+    """It trains or validates by chance; either way there is a model, or an error that says why not."""
     weight = np.zeros(240)
     weight[row] = 1
     try:
@@ -395,7 +402,7 @@ def test_class_weight_by_label(noisy):
 
 @pytest.mark.parametrize("metric", ["f1", "mcc", "tp / (tp + fp)", COST])
 @pytest.mark.parametrize("strategy", ["aligned", "cross_entropy", "east"])
-def test_validation_score_is_the_metric_there(noisy, metric, strategy):
+def test_validation_score_is_the_metric_on_validation_rows(noisy, metric, strategy):
     features, labels, new, truth = noisy
     model = classifier(metric, strategy, max_epochs=4).fit(features, labels, validation_data=(new, truth))
     assert model.validation_score_ == pytest.approx(
@@ -406,7 +413,7 @@ def test_validation_score_is_the_metric_there(noisy, metric, strategy):
 @pytest.mark.parametrize("metric", ["f1", "mcc", COST, "fbeta(beta=3)"])
 @pytest.mark.parametrize("seed", range(3))
 def test_aligned_is_never_below_its_cross_entropy(noisy, metric, seed):
-    """Nor below any epoch of its second phase: what it ends with is the best of them all."""
+    """Nor below any epoch of its second phase: it ends with the best of them all."""
     features, labels, *held = noisy
     model = classifier(metric, random_state=seed).fit(features, labels, validation_data=held)
     groups = itertools.groupby(model.history_, key=lambda row: row["phase"])
@@ -418,7 +425,7 @@ def test_aligned_is_never_below_its_cross_entropy(noisy, metric, seed):
 
 
 class Fickle(nn.Module):
-    """Linear; after so many training batches it learns the opposite."""
+    """Linear; after a given number of training batches it learns the opposite."""
 
     def __init__(self, features, classes, batches):
         super().__init__()
@@ -429,8 +436,8 @@ class Fickle(nn.Module):
         return self.linear(x) * (-1 if self.training and self.left < 0 else 1)
 
 
-def test_aligned_falls_back_on_its_cross_entropy(two):
-    """240 rows in batches of 40 are 6 batches an epoch; all but the first 5 epochs make it worse."""
+def test_aligned_falls_back_to_its_cross_entropy(two):
+    """240 rows in batches of 40 are 6 batches per epoch; all but the first 5 epochs make it worse."""
     features, labels, *held = two
     settings = {"network": lambda f, c: Fickle(f, c, 5 * 6), "batch_size": 40, "max_epochs": 5, "patience": 5}
     plain = classifier("f1", "cross_entropy", **settings).fit(features, labels, validation_data=held)
@@ -439,8 +446,8 @@ def test_aligned_falls_back_on_its_cross_entropy(two):
     np.testing.assert_array_equal(model.predict_proba(held[0]), plain.predict_proba(held[0]))
 
 
-def test_history_tells_the_metric_itself(noisy):
-    """A cost, of which less is better, with its own sign; never better than a perfect one."""
+def test_history_contains_the_metric_itself(noisy):
+    """A cost, which is better when lower, keeps its sign."""
     features, labels, *held = noisy
     model = classifier(COST, "cross_entropy", max_epochs=4).fit(features, labels, validation_data=held)
     start = min(model.history_, key=lambda row: row["valid_loss"])
@@ -468,7 +475,7 @@ def test_training_stops_after_patience(noisy):
 
 
 def test_validation_rows_do_not_train(two):
-    """Nor do they scale: other labels and features there leave the weights of every epoch alone."""
+    """Nor do they scale: other validation rows do not change the weights of any epoch."""
     features, labels, new, truth = two
     settings = {"max_epochs": 1, "patience": 50}
     results = [
@@ -523,7 +530,7 @@ def test_history_is_complete(two):
 
 @pytest.mark.parametrize("strategy", ["aligned", "east"])
 def test_temperature_cools(two, strategy):
-    """From 0.2 by 0.8 at a time, whenever the loss has stalled."""
+    """From 0.2, by a factor of 0.8 whenever the loss stalls."""
     model = classifier("f1", strategy, max_epochs=60, patience=1).fit(*two[:2])
     course = [row["temperature"] for row in model.history_ if row["temperature"] is not None]
     assert course[0] == 0.2
@@ -545,24 +552,25 @@ def test_verbose(two, capsys):
     classifier(max_epochs=2, verbose=1).fit(*two[:2])
     out, err = capsys.readouterr()
     assert out == ""
-    assert "cross-entropy: epoch 2" in err
-    assert "temperature 0.200" in err
+    assert re.search(r"cross-entropy: 100%.* 2/2 .*validation loss \d", err)
+    assert re.search(r"metric, anchored: 100%.* 2/2 .*temperature 0\.200", err)
+    assert err.count("\n") == 2, "one line per phase"
     assert err.endswith("\n")
 
 
-# Networks of one's own, and going on
+# Custom networks and warm starts
 
 
 def test_own_network(three):
-    asked = []
+    calls = []
 
     def network(features, classes):
-        asked.append((features, classes))
+        calls.append((features, classes))
         return nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, classes))
 
     features, labels, new, truth = three
     model = classifier(network=network, hidden="ignored", max_epochs=30).fit(features, labels)
-    assert asked == [(6, 3)]
+    assert calls == [(6, 3)]
     assert (model.predict(new) == truth).mean() > 0.7
     assert not any(part.training for part in model.networks_)
 
@@ -580,8 +588,8 @@ def test_own_network_as_a_module(two):
         np.testing.assert_array_equal(model.predict_proba(new), models[0].predict_proba(new))
 
 
-def test_batch_norm_meets_no_batch_of_one_row(two):
-    """`BatchNorm1d` refuses to train on one row, the rest that a batch size may leave over."""
+def test_there_is_no_batch_of_one_row_for_batch_norm(two):
+    """`BatchNorm1d` cannot train on one row, which is what a batch size may leave over."""
     features, labels, new, truth = two
 
     def network(features, classes):
@@ -592,7 +600,7 @@ def test_batch_norm_meets_no_batch_of_one_row(two):
     assert np.isfinite(model.predict_proba(new)).all()
 
 
-def test_warm_start_goes_on(noisy):
+def test_warm_start_continues(noisy):
     features, labels, new, _ = noisy
     model = classifier("f1", "cross_entropy", learning_rate=0.005, max_epochs=80, warm_start=True).fit(
         features, labels
@@ -604,7 +612,7 @@ def test_warm_start_goes_on(noisy):
     assert model.n_iter_ < epochs
 
 
-def test_cold_start_does_not(two):
+def test_cold_start_does_not_continue(two):
     model = classifier("f1", "cross_entropy", max_epochs=3).fit(*two[:2])
     loss = model.history_[0]["train_loss"]
     assert model.fit(*two[:2]).history_[0]["train_loss"] == loss
@@ -622,7 +630,7 @@ def test_warm_start_keeps_the_scaling(two):
 
 
 @pytest.mark.parametrize("wrong", [{"classes": [0, 1, 2]}, {"classes": [1, 2]}, {"columns": 5}], ids=name)
-def test_warm_start_refuses_another_problem(two, wrong):
+def test_warm_start_rejects_another_problem(two, wrong):
     features, labels = two[:2]
     model = classifier(max_epochs=2, warm_start=True).fit(features, labels)
     before = model.predict_proba(features)
@@ -633,8 +641,8 @@ def test_warm_start_refuses_another_problem(two, wrong):
     np.testing.assert_array_equal(model.predict_proba(features), before)
 
 
-def test_warm_start_refuses_another_shape(two):
-    """The layers cannot change under the weights; to say nothing would be to ignore the setting."""
+def test_warm_start_rejects_another_shape(two):
+    """The layers cannot change, and the setting must not be ignored silently."""
     model = classifier(max_epochs=2, warm_start=True).fit(*two[:2])
     with pytest.raises(ValueError, match="`hidden`"):
         model.set_params(hidden=(4,)).fit(*two[:2])

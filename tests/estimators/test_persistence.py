@@ -1,4 +1,4 @@
-"""Save and load: nothing is lost, nothing is half written, nothing is executed."""
+"""Save and load: nothing is lost, half written or executed."""
 
 import errno
 import hashlib
@@ -24,13 +24,20 @@ X, Y = make_classification(120, n_features=6, n_informative=4, weights=[0.7], ra
 
 
 def name(value):
-    """A name for a test that is the same in every process."""
+    """A test id that is the same in every process."""
     return re.sub(" at 0x[0-9a-f]+", "", str(value))
 
 
 def classifier(metric="f1", strategy="aligned", **settings):
-    small = {"hidden": (8,), "lr": 0.02, "max_epochs": 2, "patience": 2, "random_state": 0}
-    return ev.MetricClassifier(metric, strategy, **(small | settings))
+    small = {
+        "rule": False,
+        "hidden": (8,),
+        "learning_rate": 0.02,
+        "max_epochs": 2,
+        "patience": 2,
+        "random_state": 0,
+    }
+    return ev.MetricClassifier(metric, strategy=strategy, **(small | settings))
 
 
 def load(folder, **settings):
@@ -67,9 +74,11 @@ def edit(folder, **changes):
     (folder / "model.json").write_text(json.dumps(facts))
 
 
-def tensor_key(folder):
+def edit_part(folder, **changes):
+    """Change what the JSON lists for the tensors: `file` or `sha256`."""
     facts = json.loads((folder / "model.json").read_text())
-    return next(key for key, value in facts.items() if str(value).endswith(".safetensors"))
+    facts["parts"]["tensors"] |= changes
+    (folder / "model.json").write_text(json.dumps(facts))
 
 
 def same(one, other):
@@ -121,13 +130,13 @@ def test_three_classes_and_sparse_features(tmp_path):
 @pytest.mark.parametrize("settings", [
     {"class_weight": {0: 1, 1: 2.5}}, {"class_weight": {np.int64(0): np.float32(1), np.int64(1): np.int8(2)}},
     {"class_weight": "balanced"}, {"hidden": [8, 4]}, {"hidden": ()}, {"batch_size": 16, "dropout": 0},
-    {"lr": np.float64(0.02), "max_epochs": np.int64(2), "random_state": np.int64(3)},
+    {"learning_rate": np.float64(0.02), "max_epochs": np.int64(2), "random_state": np.int64(3)},
     {"metric": metrics.cost([[0, 1], [5, 0]])}, {"metric": metrics.fbeta(beta=np.float64(0.1))},
     {"metric": "0.5*f1() + 0.5*mcc()"}, {"metric": " tp / (tp + fn)"}, {"metric": metrics.f1},
     {"metric": metrics.recall(positive=0)}, {"metric": 1 - metrics.precision(average="macro")},
 ], ids=name)  # fmt: skip
-def test_settings_come_back(tmp_path, settings):
-    """Equal, though perhaps plainer: 2 for np.int64(2), a text for a metric."""
+def test_settings_are_restored(tmp_path, settings):
+    """Equal, though possibly plainer: 2 for np.int64(2), a text for a metric."""
     model = classifier(**settings).fit(X, Y)
     model.save(tmp_path)
     loaded = load(tmp_path)
@@ -141,7 +150,7 @@ def test_settings_come_back(tmp_path, settings):
     assert after == before
 
 
-def test_a_random_state_object_is_not_kept(tmp_path):
+def test_a_random_state_object_is_not_saved(tmp_path):
     model = classifier(random_state=np.random.RandomState(0)).fit(X, Y)
     model.save(tmp_path)
     assert load(tmp_path).random_state is None
@@ -164,8 +173,8 @@ def test_no_feature_names(folder):
     assert not hasattr(load(folder), "feature_names_in_")
 
 
-def test_a_loaded_model_lives_on(folder, model):
-    """It can be cloned, pickled, saved again and trained on."""
+def test_a_loaded_model_is_a_full_model(folder, model):
+    """It can be cloned, pickled, saved again and trained further."""
     loaded = load(folder)
     same(pickle.loads(pickle.dumps(loaded)), model)
     loaded.save(folder.parent / "again")
@@ -180,7 +189,7 @@ def test_folder_may_be_text_or_path(tmp_path, model):
     same(load(str(tmp_path / "a" / "b")), model)
 
 
-# Networks of one's own
+# Custom networks
 
 
 def small_network(features, classes):
@@ -218,7 +227,7 @@ def test_wrong_network(tmp_path, wrong):
 
 
 def test_own_network_as_a_module(tmp_path):
-    """What is loaded is a copy, too: the module that was given for its layers keeps its weights."""
+    """The module given for its layers is copied: it keeps its own weights."""
     model = classifier(network=small_network(6, 2)).fit(X, Y)
     model.save(tmp_path)
     other = small_network(6, 2)
@@ -232,7 +241,7 @@ def test_network_for_a_model_without_one(folder):
         load(folder, network=small_network)
 
 
-# What cannot be saved is refused before anything is written
+# What cannot be saved is rejected before anything is written
 
 
 def f1(c):
@@ -247,14 +256,14 @@ def f1(c):
     0.5 * metrics.f1() + 0.5 * metrics.metric("sqrt(recall)", positive=0),
     0.5 * metrics.f1() + 0.5 * metrics.metric("sqrt(recall)", average="macro"),
 ], ids=lambda metric: metrics.as_metric(metric).name)  # fmt: skip
-def test_metric_that_its_text_does_not_give_back(tmp_path, metric):
+def test_a_metric_that_differs_from_its_text_is_not_saved(tmp_path, metric):
     model = classifier(metric).fit(X, Y)
     with pytest.raises(ValueError, match="Expected `metric` that can be written as text"):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_labels_that_json_does_not_know(tmp_path):
+def test_labels_that_json_does_not_support(tmp_path):
     days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")
     model = classifier().fit(X, days[Y])
     with pytest.raises(ValueError, match="classes|`y`|labels"):
@@ -263,7 +272,7 @@ def test_labels_that_json_does_not_know(tmp_path):
 
 
 def test_what_is_saved_can_be_loaded(tmp_path, model):
-    """Even if a setting was changed after `fit`; else it is refused."""
+    """Even if a setting was changed after `fit`; otherwise it is rejected."""
     changed = pickle.loads(pickle.dumps(model)).set_params(hidden=(4,))
     try:
         changed.save(tmp_path / "model")
@@ -274,14 +283,14 @@ def test_what_is_saved_can_be_loaded(tmp_path, model):
         same(load(tmp_path / "model"), model)
 
 
-def test_a_refused_save_leaves_the_old_model(folder, model):
+def test_a_rejected_save_leaves_the_old_model(folder, model):
     before = content(folder)
     with pytest.raises(ValueError, match="metric"):
         classifier(lambda c: c.recall).fit(X, Y).save(folder)
     assert content(folder) == before
 
 
-def test_a_file_in_place_of_the_folder(tmp_path, model):
+def test_a_file_instead_of_the_folder(tmp_path, model):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ValueError, match="Expected `folder`"):
         model.save(tmp_path / "file")
@@ -298,7 +307,7 @@ class Killed(BaseException):
 
 
 def kill_at(monkeypatch, owner, name, call):
-    """Make the n-th call of a function the last thing that happens."""
+    """Kill the process at the n-th call of a function."""
     real, calls = getattr(owner, name), []
 
     def dying(*args, **kwargs):
@@ -325,7 +334,7 @@ def test_a_killed_save_leaves_the_old_model(folder, model, newer, monkeypatch, o
     assert len(content(folder)) == 2
 
 
-def test_a_save_killed_while_it_cleans_up_is_done(folder, newer, monkeypatch):
+def test_a_save_killed_while_cleaning_up_is_complete(folder, newer, monkeypatch):
     with monkeypatch.context() as patch:
         real = Path.unlink
 
@@ -342,7 +351,7 @@ def test_a_save_killed_while_it_cleans_up_is_done(folder, newer, monkeypatch):
     assert len(content(folder)) == 2
 
 
-def test_a_full_disk_leaves_the_old_model_and_no_rubbish(folder, model, newer, monkeypatch):
+def test_a_full_disk_leaves_the_old_model_and_no_leftovers(folder, model, newer, monkeypatch):
     before = content(folder)
 
     def full(descriptor):
@@ -355,7 +364,7 @@ def test_a_full_disk_leaves_the_old_model_and_no_rubbish(folder, model, newer, m
     assert content(folder) == before
 
 
-def test_the_first_save_killed_is_no_model(tmp_path, model, monkeypatch):
+def test_a_killed_first_save_leaves_no_model(tmp_path, model, monkeypatch):
     with monkeypatch.context() as patch:
         kill_at(patch, Path, "replace", 2)
         with pytest.raises(Killed):
@@ -364,7 +373,7 @@ def test_the_first_save_killed_is_no_model(tmp_path, model, monkeypatch):
         load(tmp_path)
 
 
-def test_saving_twice_and_over(folder, model, newer):
+def test_saving_twice_and_replacing(folder, model, newer):
     before = content(folder)
     model.save(folder)
     assert content(folder) == before
@@ -428,7 +437,7 @@ def test_garbage_in_json(folder, text):
     broken(folder)
 
 
-def test_folders_in_place_of_files(folder):
+def test_folders_instead_of_files(folder):
     for path in (tensors(folder), folder / "model.json"):
         data = path.read_bytes()
         path.unlink()
@@ -452,17 +461,18 @@ def test_another_kind_and_a_newer_format(folder):
     "a\0b", None, 3, ["x"], {"x": 1}, "x" * 5000,
 ], ids=lambda name: repr(name)[:30])  # fmt: skip
 def test_weights_outside_the_folder(folder, name):
-    """They are refused even if they are there and fit."""
+    """They are rejected even if they exist and fit."""
     (folder.parent / "stolen.safetensors").write_bytes(tensors(folder).read_bytes())
     (folder / "sub").mkdir()
     (folder / "sub" / "x.safetensors").write_bytes(tensors(folder).read_bytes())
-    edit(folder, **{tensor_key(folder): name})
+    edit_part(folder, file=name)
     broken(folder)
 
 
 @pytest.mark.parametrize("changes", [
-    {"format": None}, {"format": "1"}, {"kind": None}, {"sha256": None}, {"settings": None}, {"settings": {}},
-    {"settings": [1]}, {"history": []}, {"history": None}, {"history": [1]}, {"history": [{}]},
+    {"format": None}, {"format": "1"}, {"kind": None}, {"parts": None}, {"parts": {}},
+    {"parts": {"tensors": None}}, {"settings": None}, {"settings": {}}, {"settings": [1]},
+    {"history": []}, {"history": None}, {"history": [1]}, {"history": [{}]},
     {"classes": None}, {"classes": [0]}, {"classes": [0, 1, 2]}, {"classes": ["a", "b"]},
     {"classes_dtype": "nonsense"}, {"n_features_in": 7}, {"n_features_in": -1}, {"n_features_in": "6"},
     {"n_features_in": 10**12}, {"settings__hidden": [3]}, {"settings__hidden": None},
@@ -504,7 +514,7 @@ def test_a_pickle_is_not_executed(folder, writer, target):
     else:
         torch.save(Malice(marker), path)
     if target == "tensors with checksum":
-        edit(folder, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        edit_part(folder, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     broken(folder)
     assert not marker.exists()
     if writer == "pickle":

@@ -20,7 +20,7 @@ def epochs(folder):
 
 
 def kill_after(process, folder, count):
-    """Kill -9 once so many epochs are done."""
+    """Kill -9 after this many epochs."""
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         if epochs(folder) >= count:
@@ -30,7 +30,7 @@ def kill_after(process, folder, count):
     pytest.fail("the run ended before it could be killed")
 
 
-def test_killed_and_resumed_equals_uninterrupted(script, tmp_path):
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(script, tmp_path):
     """Killed twice: in the cross-entropy phase of the first bag, and later on."""
     folder, whole, resumed = tmp_path / "run", tmp_path / "whole.npy", tmp_path / "resumed.npy"
     uninterrupted = script(SCRIPT, "none", whole)
@@ -49,7 +49,7 @@ def problem(seed=0, rows=200):
 
 
 def settings(folder, **others):
-    return {"hidden": (8,), "max_epochs": 5, "random_state": 0, "checkpoint": folder, **others}
+    return {"rule": False, "hidden": (8,), "max_epochs": 5, "random_state": 0, "checkpoint": folder, **others}
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):
@@ -62,8 +62,10 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert first.history_ == second.history_
 
 
-@pytest.mark.parametrize("change", [{"lr": 0.1}, {"hidden": (9,)}, {"metric": "mcc"}, {"strategy": "focal"}])
-def test_a_checkpoint_of_other_settings_is_refused_and_kept(tmp_path, change):
+@pytest.mark.parametrize(
+    "change", [{"learning_rate": 0.1}, {"hidden": (9,)}, {"metric": "mcc"}, {"strategy": "focal"}]
+)
+def test_a_checkpoint_of_other_settings_is_rejected_and_left_alone(tmp_path, change):
     x, y = problem()
     ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
     content = (tmp_path / "bag-0" / "checkpoint.json").read_bytes()
@@ -72,7 +74,7 @@ def test_a_checkpoint_of_other_settings_is_refused_and_kept(tmp_path, change):
     assert (tmp_path / "bag-0" / "checkpoint.json").read_bytes() == content
 
 
-def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+def test_a_checkpoint_of_other_data_is_rejected(tmp_path):
     x, y = problem()
     ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
     x[3, 2] += 1e-3
@@ -81,7 +83,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["json", "tensors"])
-def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
+def test_a_damaged_checkpoint_is_rejected(tmp_path, damage):
     x, y = problem()
     ev.MetricClassifier(**settings(tmp_path)).fit(x, y)
     pattern = "checkpoint.json" if damage == "json" else "*.safetensors"
@@ -99,31 +101,38 @@ def test_checkpoints_need_a_seed_and_no_warm_start(tmp_path, others):
 
 def test_bags_average_logits_and_validate_every_row_once():
     x, y = problem(rows=300)
-    small = {"hidden": (8,), "max_epochs": 15, "bags": 4, "random_state": 0}
-    model = ev.MetricClassifier("f1", "cross_entropy", **small).fit(x, y)
+    small = {"rule": False, "hidden": (8,), "max_epochs": 15, "n_bags": 4, "random_state": 0}
+    model = ev.MetricClassifier("f1", strategy="cross_entropy", **small).fit(x, y)
     assert len(model.networks_) == 4
     assert {row["bag"] for row in model.history_} == {0, 1, 2, 3}
     table = torch.from_numpy(model.scaler_.transform(x).astype(np.float32))
     logits = torch.stack([network.eval()(table) for network in model.networks_]).mean(0).detach().numpy()
     np.testing.assert_allclose(model.decision_function(x), logits[:, 1] - logits[:, 0], rtol=1e-4, atol=1e-5)
-    again = ev.MetricClassifier("f1", "cross_entropy", n_jobs=2, **small).fit(x, y)
+    again = ev.MetricClassifier("f1", strategy="cross_entropy", n_jobs=2, **small).fit(x, y)
     np.testing.assert_allclose(again.decision_function(x), model.decision_function(x), rtol=1e-4, atol=1e-5)
 
 
-def test_more_bags_than_rows_of_a_class_are_refused():
+def test_more_bags_than_rows_of_a_class_are_rejected():
     x, y = problem()
     y[:] = 0
     y[:3] = 1
-    with pytest.raises(ValueError, match="Expected `bags` of at most 3"):
+    with pytest.raises(ValueError, match="Expected `n_bags` of at most 3"):
         ev.MetricClassifier(n_bags=4).fit(x, y)
-    with pytest.raises(ValueError, match="to be None with bags"):
+    with pytest.raises(ValueError, match="to be None with several bags"):
         ev.MetricClassifier(n_bags=2).fit(x, y, validation_data=(x, y))
 
 
 def test_calibration_changes_probabilities_but_no_prediction(tmp_path):
     x, y = problem(rows=600)
     y = np.where(np.random.default_rng(1).random(600) < 0.2, 1 - y, y)
-    options = {"hidden": (32,), "max_epochs": 60, "strategy": "east", "random_state": 0, "lr": 0.01}
+    options = {
+        "rule": False,
+        "hidden": (32,),
+        "max_epochs": 60,
+        "strategy": "east",
+        "random_state": 0,
+        "learning_rate": 0.01,
+    }
     plain = ev.MetricClassifier("f1", **options).fit(x, y)
     model = ev.MetricClassifier("f1", calibrate=True, **options).fit(x, y)
     np.testing.assert_array_equal(plain.predict(x), model.predict(x))

@@ -16,9 +16,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evalign as ev
-from evalign.selection import METHODS, AutoClassifier, Comparison
-from evalign.selection.auto import settled, simplest_near_best
-from evalign.selection.comparison import Row
+from evalign.selection import METHODS, AutoClassifier, Comparison, Row
+from evalign.selection.auto import is_clear, simplest_near_best
 
 X, Y = make_classification(240, 6, weights=[0.7], flip_y=0.05, random_state=0)
 CHEAP = {"tree": DecisionTreeClassifier(max_depth=3), "logistic": LogisticRegression()}
@@ -32,28 +31,28 @@ def test_check(estimator, check):
 def comparison(higher_is_better=True, constraints=(), **values):
     slacks = values.pop("slacks", {})
     rows = tuple(
-        Row(name, tuple(found), float(np.mean(found)), 0.0, slack=slacks.get(name))
-        if found
+        Row(name, tuple(own), float(np.mean(own)), 0.0, slack=slacks.get(name))
+        if own
         else Row(name, error="RuntimeError: no")
-        for name, found in values.items()
+        for name, own in values.items()
     )
     return Comparison("f1", higher_is_better, rows[0].method, constraints, rows)
 
 
 def test_the_simplest_within_one_standard_error_of_the_best_is_taken():
-    # To the best, `near` has the gaps 0.00 and 0.01: mean 0.005, standard error 0.005, so it is just as good;
+    # `near` has the gaps 0.00 and 0.01 to the best: mean 0.005, standard error 0.005, so it is as good;
     # `far` has 0.004 and 0.006: mean 0.005, standard error 0.001; `dear` has 0.00 and 0.04, within its
     # standard error of 0.02, but that is more than 1 % of the best.
     far, near, dear, best = (0.696, 0.734), (0.70, 0.73), (0.70, 0.70), (0.70, 0.74)
-    found = comparison(far=far, near=near, dear=dear, best=best)
-    assert found.best == "best"
-    assert simplest_near_best(found, ["far", "dear", "near", "best"]) == "near"
-    assert simplest_near_best(found, ["best", "near", "far"]) == "best"
+    result = comparison(far=far, near=near, dear=dear, best=best)
+    assert result.best == "best"
+    assert simplest_near_best(result, ["far", "dear", "near", "best"]) == "near"
+    assert simplest_near_best(result, ["best", "near", "far"]) == "best"
     assert simplest_near_best(comparison(far=far, best=best), ["far", "best"]) == "best"
     assert simplest_near_best(comparison(dear=dear, best=best), ["dear", "best"]) == "best"
 
 
-def test_the_rule_holds_for_lower_metrics_failures_and_constraints():
+def test_the_choice_with_lower_metrics_failures_and_constraints():
     lower = comparison(False, high=(0.70, 0.74), near=(0.60, 0.61), low=(0.60, 0.60))
     assert simplest_near_best(lower, ["high", "near", "low"]) == "near"
     values = {"near": (0.70, 0.73), "best": (0.70, 0.74)}
@@ -88,18 +87,18 @@ def test_folds_are_drawn_again_until_the_choice_is_clear():
         assert (len(row.values), len(longer), len(longest)) == (5, 10, 15)
         assert longest[:10] == longer
         assert longer[:5] == row.values != longer[5:]
-    assert not settled(two.comparison_)
+    assert not is_clear(two.comparison_)
 
 
-def test_what_is_clear():
+def test_when_the_choice_is_clear():
     best = (0.70, 0.74, 0.72)
-    assert settled(comparison(best=best))
-    assert settled(comparison(best=best, bad=()))
-    assert settled(comparison(best=best, worse=(0.60, 0.66, 0.62)))  # behind by 0.093, standard error 0.007
-    assert settled(comparison(best=best, close=(0.70, 0.73, 0.72)))  # known to 0.003, 1 % is 0.0072
-    assert not settled(comparison(best=best, maybe=(0.72, 0.70, 0.71)))  # 0.01, standard error 0.017
-    assert settled(comparison(False, best=(0.1, 0.1), worse=(0.3, 0.31)))
-    assert not settled(comparison(False, best=(0.1, 0.1), maybe=(0.09, 0.14)))
+    assert is_clear(comparison(best=best))
+    assert is_clear(comparison(best=best, bad=()))
+    assert is_clear(comparison(best=best, worse=(0.60, 0.66, 0.62)))  # behind by 0.093, standard error 0.007
+    assert is_clear(comparison(best=best, close=(0.70, 0.73, 0.72)))  # known to 0.003, 1 % is 0.0072
+    assert not is_clear(comparison(best=best, maybe=(0.72, 0.70, 0.71)))  # 0.01, standard error 0.017
+    assert is_clear(comparison(False, best=(0.1, 0.1), worse=(0.3, 0.31)))
+    assert not is_clear(comparison(False, best=(0.1, 0.1), maybe=(0.09, 0.14)))
 
 
 def test_named_methods_are_ordered_by_simplicity_and_dictionaries_as_given():
@@ -119,7 +118,7 @@ def test_all_methods_compete_by_default():
     assert model.score(X, y) > 0.8
 
 
-def test_probabilities_and_scores_exist_where_the_chosen_has_them():
+def test_probabilities_and_scores_exist_if_the_best_method_has_them():
     unfitted = AutoClassifier(methods=CHEAP)
     for name in ("predict", "predict_proba", "decision_function"):
         with pytest.raises(NotFittedError):
@@ -140,7 +139,7 @@ def test_constraints_decide_before_the_metric():
     assert bound.comparison_.constraints == ("precision() >= 0.5",)
 
 
-def test_rare_classes_get_fewer_folds_and_one_row_is_refused():
+def test_rare_classes_get_fewer_folds_and_one_row_is_rejected():
     y = np.r_[np.zeros(60), np.ones(60), np.full(3, 2.0)]
     model = AutoClassifier(methods=CHEAP, cv=5, n_repeats=1).fit(X[:123], y)
     assert len(model.comparison_.rows[0].values) == 3
@@ -148,14 +147,14 @@ def test_rare_classes_get_fewer_folds_and_one_row_is_refused():
         AutoClassifier(methods=CHEAP).fit(X[:121], y[:121])
 
 
-@pytest.mark.parametrize(("name", "lowest"), [("cv", 2), ("repeats", 1)])
+@pytest.mark.parametrize(("name", "lowest"), [("cv", 2), ("n_repeats", 1)])
 @pytest.mark.parametrize("value", [0, 2.5, True, "five"])
-def test_folds_are_a_number(name, lowest, value):
+def test_folds_are_integers(name, lowest, value):
     with pytest.raises(ValueError, match=f"`{name}` to be an integer >= {lowest}"):
         AutoClassifier(methods=CHEAP, **{name: value}).fit(X, Y)
 
 
-def test_labels_may_be_texts_and_features_have_names():
+def test_labels_may_be_strings_and_features_have_names():
     frame = pd.DataFrame(X, columns=list("abcdef"))
     model = AutoClassifier(methods=CHEAP, random_state=0).fit(frame, np.array(["no", "yes"])[Y])
     assert model.classes_.tolist() == ["no", "yes"]
@@ -166,7 +165,7 @@ def test_labels_may_be_texts_and_features_have_names():
         model.predict(frame[list("fedcba")])
 
 
-def test_holes_in_the_features_are_filled_for_networks():
+def test_missing_values_are_imputed_for_networks():
     holes = X.copy()
     holes[::5, 1] = np.nan
     model = AutoClassifier(methods=["network"], cv=2, random_state=0).fit(holes, Y)
@@ -196,7 +195,7 @@ def test_it_can_be_pickled_and_cloned():
     np.testing.assert_array_equal(copy.fit(X, Y).predict(X), model.predict(X))
 
 
-def test_progress_only_when_asked(capsys):
+def test_progress_is_shown_only_if_verbose(capsys):
     AutoClassifier(methods=CHEAP).fit(X, Y)
     assert capsys.readouterr().err == ""
     AutoClassifier(methods=CHEAP, n_repeats=1, verbose=1).fit(X, Y)

@@ -1,4 +1,4 @@
-"""The model folder: what was saved is what is loaded, and older folders go on."""
+"""The model folder: what was saved is what is loaded, and folders of older formats still predict."""
 
 import json
 import os
@@ -9,20 +9,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evalign._files import FORMAT
 from evalign.cli import main
 from evalign.tables import TableModel, read
-from evalign.tables._model import FORMAT
 
-#: Folders that `evalign fit data.csv --target churned --metric f1 --method NAME --out NAME --positive left`
-#: wrote when their format was new, and what `evalign predict NAME data.csv --proba` gave; the pages are left
-#: away. They are never made anew: a format that changes gets a folder beside.
+#: Folders of format 1 that `evalign fit data.csv --target churned --metric f1 --method NAME --out NAME
+#: --positive left` wrote, without their pages, and what `evalign predict NAME data.csv --proba` printed.
+#: Those of format 3 are the same models, saved again; there are none of format 2. They are never written
+#: again: a new format gets a folder beside them.
 STORED = Path(__file__).parent / "fixtures"
 METHODS = ["lightgbm_rule", "network_rule"]
-CHECKED = [(f"format-{number}", method) for number in range(1, FORMAT + 1) for method in METHODS]
+FORMATS = [1, FORMAT]
+FOLDERS = [(f"format-{number}", method) for number in FORMATS for method in METHODS]
 
 
-@pytest.mark.parametrize(("version", "method"), CHECKED)
-def test_folders_of_every_format_predict_as_ever(version, method, tmp_path, capsys):
+@pytest.mark.parametrize(("version", "method"), FOLDERS)
+def test_folders_of_every_format_predict_the_same(version, method, tmp_path, capsys):
     folder, data = STORED / version / method, STORED / version / "data.csv"
     then = pd.read_csv(STORED / version / f"{method}.csv")
     assert main(["predict", str(folder), str(data), "--proba", f"--out={tmp_path / 'p.csv'}"]) == 0
@@ -32,13 +34,13 @@ def test_folders_of_every_format_predict_as_ever(version, method, tmp_path, caps
     columns = ["probability_stayed", "probability_left"]
     np.testing.assert_allclose(now[columns], then[columns], rtol=0, atol=1e-9)
     assert main(["evaluate", str(folder), str(data), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    facts = json.loads(capsys.readouterr().out)
     matrix = pd.crosstab(read(str(data))["churned"], then["prediction"])
     names = ["stayed", "left"]
-    assert found["matrix"] == matrix.loc[names, names].values.tolist()
+    assert facts["matrix"] == matrix.loc[names, names].values.tolist()
 
 
-def test_the_page_of_an_old_folder_can_be_made_anew(tmp_path):
+def test_the_report_of_an_old_folder_can_be_written_again(tmp_path):
     folder = STORED / "format-1" / "lightgbm_rule"
     assert main(["report", str(folder), f"--out={tmp_path / 'r.html'}"]) == 0
     assert "lightgbm_rule" in (tmp_path / "r.html").read_text()
@@ -46,7 +48,7 @@ def test_the_page_of_an_old_folder_can_be_made_anew(tmp_path):
 
 @pytest.fixture(params=METHODS)
 def model(request, tmp_path):
-    """A folder that may be changed."""
+    """A folder that tests may change."""
     return shutil.copytree(STORED / "format-1" / request.param, tmp_path / "model")
 
 
@@ -57,15 +59,15 @@ def test_what_is_saved_is_what_is_loaded(model, tmp_path):
     assert (new.schema, new.labels, new.facts) == (old.schema, old.labels, old.facts)
     assert (new.predict(table) == old.predict(table)).all()
     assert (new.predict_proba(table) == old.predict_proba(table)).all()
-    names, p = new.decided(table)
+    names, p = new.predict_both(table)
     assert (names == new.predict(table)).all()
     assert (p == new.predict_proba(table)).all()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model"]
 
 
 def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
-    """Ctrl-C between the two renames that put a folder in the place of another."""
-    found, real = TableModel.load(model), Path.rename
+    """Ctrl-C between the two renames that replace one folder by another."""
+    loaded, real = TableModel.load(model), Path.rename
 
     def rename(self, target):
         if self.name == f".model.{os.getpid()}":
@@ -75,13 +77,13 @@ def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
     before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
     monkeypatch.setattr(Path, "rename", rename)
     with pytest.raises(KeyboardInterrupt):
-        found.save(model)
+        loaded.save(model)
     monkeypatch.undo()
     assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == before
     assert [path.name for path in model.parent.iterdir()] == ["model"]
 
 
-def test_the_draft_of_a_killed_process_is_no_obstacle(model, tmp_path):
+def test_the_draft_of_a_killed_process_is_replaced(model, tmp_path):
     draft = tmp_path / f".again.{os.getpid()}"
     draft.mkdir()
     (draft / "half").write_text("of a model")

@@ -1,4 +1,4 @@
-"""Forged model folders: whoever made them knows about checksums, and still nothing of them is executed."""
+"""Forged model folders: their author knows about checksums, and still nothing in them is executed."""
 
 import hashlib
 import io
@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 import skops.io
 
+from evalign._files import FORMAT
 from evalign.cli import main
 from evalign.tables import TableModel, read
-from evalign.tables._model import FORMAT
 
 STORED = Path(__file__).parent / "fixtures" / "format-1"
 
 
-@pytest.fixture(params=["lightgbm_rule", "network_rule"])
+@pytest.fixture(params=["lightgbm_rule", "network_rule", "../format-3/network_rule"])
 def model(request, tmp_path):
-    """A folder that may be changed."""
+    """A folder that tests may change."""
     return Folder(shutil.copytree(STORED / request.param, tmp_path / "model"))
 
 
 class Folder:
-    """A model folder as somebody forges it who knows about checksums."""
+    """A model folder, as an attacker who knows about checksums would change it."""
 
     def __init__(self, path):
         self.path = path
@@ -37,18 +37,18 @@ class Folder:
     def facts(self, name="model.json"):
         return json.loads((self.path / name).read_text())
 
-    def tell(self, name="model.json", **facts):
-        """Change what a JSON file says."""
+    def edit(self, name="model.json", **facts):
+        """Change facts in a JSON file."""
         (self.path / name).write_text(json.dumps({**self.facts(name), **facts}))
 
     def put(self, name, content):
-        """Change a part, and the checksum of it."""
+        """Change a part and its checksum."""
         (self.path / name).write_bytes(content)
         self.sign(name)
 
     def sign(self, *names):
         sums = {name: hashlib.sha256((self.path / name).read_bytes()).hexdigest() for name in names}
-        self.tell(files={**self.facts()["files"], **sums})
+        self.edit(files={**self.facts()["files"], **sums})
 
     @property
     def weights(self):
@@ -58,7 +58,7 @@ class Folder:
         return name
 
     def put_weights(self, content):
-        """Change the weights, all checksums of them and the name that is made of one."""
+        """Change the weights, all their checksums and the file name made of one."""
         old, inner = self.weights, self.facts("classifier/model.json")
         digest = hashlib.sha256(content).hexdigest()
         new = f"classifier/model-{digest[:16]}{Path(old).suffix}"
@@ -70,17 +70,17 @@ class Folder:
             inner["parts"] = {key: {"file": Path(new).name, "sha256": digest} for key in inner["parts"]}
         (self.path / "classifier/model.json").write_text(json.dumps(inner))
         files = {name: one for name, one in self.facts()["files"].items() if name != old}
-        self.tell(files={**files, new: digest})
+        self.edit(files={**files, new: digest})
         self.sign("classifier/model.json")
 
-    def tell_inside(self, **facts):
-        """Change what the classifier's own JSON file says, and its checksum."""
-        self.tell("classifier/model.json", **facts)
+    def edit_inside(self, **facts):
+        """Change facts in the JSON file of the classifier, and its checksum."""
+        self.edit("classifier/model.json", **facts)
         self.sign("classifier/model.json")
 
 
 class Bomb:
-    """Whoever unpickles it leaves a file behind."""
+    """Unpickling it creates a file."""
 
     def __init__(self, canary):
         self.canary = canary
@@ -102,7 +102,7 @@ def pickled_preparation(model, canary):
 
 
 def pickle_in_the_archive(model, canary):
-    """A skops file is an archive: a pickled array in it is one in numpy's own form."""
+    """A skops file is an archive that may contain a pickled array in the form of NumPy."""
     content = io.BytesIO()
     with zipfile.ZipFile(model.path / "preparation.skops") as old, zipfile.ZipFile(content, "w") as new:
         for name in old.namelist():
@@ -115,7 +115,7 @@ def pickle_in_the_archive(model, canary):
 
 
 def bomb_in_the_archive(model, canary):
-    """Little of it on the disk, and far too much in memory."""
+    """Small on disk, and far too large in memory."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("schema.json", b" " * (1 << 20))
@@ -146,23 +146,23 @@ def changed_rule(model, canary):
 
 
 def evil_metric(model, canary):
-    model.tell(metric=f"__import__('os').system('touch {canary}')")
+    model.edit(metric=f"__import__('os').system('touch {canary}')")
 
 
 def evil_constraint(model, canary):
-    model.tell(constraints=[f"__import__('os').system('touch {canary}') >= 0.5"])
+    model.edit(constraints=[f"__import__('os').system('touch {canary}') >= 0.5"])
 
 
 def evil_metric_inside(model, canary):
     settings = model.facts("classifier/model.json")["settings"]
-    model.tell_inside(settings={**settings, "metric": f"__import__('os').system('touch {canary}')"})
+    model.edit_inside(settings={**settings, "metric": f"__import__('os').system('touch {canary}')"})
 
 
 def escape(name):
     def forge(model, canary):
         (model.path.parent / "x").write_bytes(b"outside")
         digest = hashlib.sha256(b"outside").hexdigest()
-        model.tell(files={**model.facts()["files"], name: digest})
+        model.edit(files={**model.facts()["files"], name: digest})
 
     return forge
 
@@ -173,9 +173,9 @@ def escape_inside(name):
         shutil.copy(model.path / model.weights, target)
         inner = model.facts("classifier/model.json")
         if "tensors" in inner:
-            model.tell_inside(tensors=name)
+            model.edit_inside(tensors=name)
         else:
-            model.tell_inside(parts={key: {**one, "file": name} for key, one in inner["parts"].items()})
+            model.edit_inside(parts={key: {**one, "file": name} for key, one in inner["parts"].items()})
 
     return forge
 
@@ -191,35 +191,35 @@ def link(name):
 
 
 def unlisted_link(model, canary):
-    """The list of files is silent about the weights, which lie elsewhere."""
+    """The list of files does not mention the weights, which are elsewhere."""
     weights = model.weights
     link("weights")(model, canary)
-    model.tell(files={name: one for name, one in model.facts()["files"].items() if name != weights})
+    model.edit(files={name: one for name, one in model.facts()["files"].items() if name != weights})
 
 
-def lost(name):
+def delete(name):
     def forge(model, canary):
         (model.path / (model.weights if name == "weights" else name)).unlink()
 
     return forge
 
 
-def written(name, content):
+def write(name, content):
     def forge(model, canary):
         (model.path / name).write_bytes(content)
 
     return forge
 
 
-def told(**facts):
-    return lambda model, canary: model.tell(**facts)
+def change(**facts):
+    return lambda model, canary: model.edit(**facts)
 
 
-def told_inside(**facts):
-    return lambda model, canary: model.tell_inside(**facts)
+def change_inside(**facts):
+    return lambda model, canary: model.edit_inside(**facts)
 
 
-def untold(name):
+def remove(name):
     def forge(model, canary):
         facts = {key: fact for key, fact in model.facts().items() if key != name}
         (model.path / "model.json").write_text(json.dumps(facts))
@@ -228,21 +228,21 @@ def untold(name):
 
 
 def fewer_features(model, canary):
-    """A preparation and a schema of other columns, which fit each other but not the classifier."""
+    """A preparation and a schema that fit each other, but not the classifier."""
     facts = model.facts()
     columns = [one for one in facts["schema"]["columns"] if one["name"] != "member"]
-    model.tell(schema={**facts["schema"], "columns": columns})
-    found = TableModel.load(STORED / "lightgbm_rule")
-    schema = type(found.schema).from_json(model.facts()["schema"])
-    preparation = type(found.preparation)(schema).fit(read(str(STORED / "data.csv")))
+    model.edit(schema={**facts["schema"], "columns": columns})
+    loaded = TableModel.load(STORED / "lightgbm_rule")
+    schema = type(loaded.schema).from_json(model.facts()["schema"])
+    preparation = type(loaded.preparation)(schema).fit(read(str(STORED / "data.csv")))
     model.put("preparation.skops", packed(preparation))
 
 
 def broken_preparation(model, canary):
-    """Of the right type and schema, but with parts that cannot work."""
-    found = TableModel.load(STORED / "lightgbm_rule").preparation
-    found.missing_ = [10**6]
-    model.put("preparation.skops", packed(found))
+    """The right type and schema, but with parts that cannot work."""
+    loaded = TableModel.load(STORED / "lightgbm_rule").preparation
+    loaded.missing_ = [10**6]
+    model.put("preparation.skops", packed(loaded))
 
 
 DEEP = b'{"format": 1, "files": ' + b"[" * 100_000
@@ -270,51 +270,51 @@ FORGED = {
     "linked classifier": (link("classifier"), "with its files inside, but got the link classifier"),
     "linked model.json": (link("model.json"), "with its files inside, but got the link model.json"),
     "unlisted link": (unlisted_link, "beside them"),
-    "lost weights": (lost("weights"), "with all its files"),
-    "lost preparation": (lost("preparation.skops"), "with all its files"),
-    "lost classifier": (lost("classifier/model.json"), "with all its files"),
-    "lost model.json": (lost("model.json"), "without model.json"),
-    "empty model.json": (written("model.json", b""), "with a readable model.json"),
-    "cut model.json": (written("model.json", b'{"format": 1, "files": {'), "with a readable model.json"),
-    "deep model.json": (written("model.json", DEEP), "with a readable model.json"),
-    "binary model.json": (written("model.json", bytes(range(256))), "with a readable model.json"),
-    "model.json of others": (written("model.json", b'{"format": 1}'), "to be the folder of a model"),
-    "model.json with a list": (written("model.json", b"[]"), "to be the folder of a model"),
-    "newer format": (told(format=FORMAT + 1), "Upgrade evalign."),
-    "format of text": (told(format="1"), "with the number of its format"),
-    "format of truth": (told(format=True), "with the number of its format"),
-    "format below": (told(format=0), "with the number of its format"),
-    "huge format": (told(format=10**4000), "Upgrade evalign."),
-    "huge number": (written("model.json", b"1" * 5000), "with a readable model.json"),
-    "no files": (told(files={}), "with a list of its files"),
-    "files as a list": (told(files=["model.json"]), "with a list of its files"),
-    "unknown kind": (told(kind="Popen"), "of the kind MetricBooster or"),
-    "kind as a list": (told(kind=["MetricBooster"]), "with a whole model.json"),
-    "another kind": (told(kind="MetricDecision"), "Expected `folder`"),
-    "labels as text": (told(labels="ab"), "with different texts as labels"),
-    "labels as numbers": (told(labels=[0, 1]), "with different texts as labels"),
-    "one label twice": (told(labels=["left", "left"]), "with different texts as labels"),
-    "three labels": (told(labels=["a", "b", "c"]), "with a classifier of 3 classes, but got [0, 1]"),
-    "one label": (told(labels=["a"]), "with different texts as labels"),
-    "no metric": (untold("metric"), "None as metric"),
-    "metric as a number": (told(metric=3), "3 as metric"),
-    "no target": (untold("target"), "None as target"),
-    "no constraints": (untold("constraints"), "None as constraints"),
-    "schema as a list": (told(schema=[]), "Expected `schema`"),
-    "other columns": (told(schema={"columns": [], "warnings": []}), "with a preparation of its own columns"),
-    "classifier of other classes": (told_inside(classes=[1, 2]), "Expected `"),
-    "classifier of three classes": (told_inside(classes=[0, 1, 2]), "Expected `"),
-    "newer classifier": (told_inside(format=99), "Upgrade evalign."),
-    "other features": (told_inside(n_features_in=3), "Expected `"),
-    "huge features": (told_inside(n_features_in=10**30), "Expected `"),
-    "no rule": (told_inside(rule="[" * 10_000), "Expected `text` to be a decision rule"),
+    "lost weights": (delete("weights"), "with all its files"),
+    "lost preparation": (delete("preparation.skops"), "with all its files"),
+    "lost classifier": (delete("classifier/model.json"), "with all its files"),
+    "lost model.json": (delete("model.json"), "without model.json"),
+    "empty model.json": (write("model.json", b""), "with a readable model.json"),
+    "cut model.json": (write("model.json", b'{"format": 1, "files": {'), "with a readable model.json"),
+    "deep model.json": (write("model.json", DEEP), "with a readable model.json"),
+    "binary model.json": (write("model.json", bytes(range(256))), "with a readable model.json"),
+    "model.json of others": (write("model.json", b'{"format": 1}'), "to be the folder of a model"),
+    "model.json with a list": (write("model.json", b"[]"), "to be the folder of a model"),
+    "newer format": (change(format=FORMAT + 1), "Upgrade evalign."),
+    "format of text": (change(format="1"), "with a format number"),
+    "format of truth": (change(format=True), "with a format number"),
+    "format below": (change(format=0), "with a format number"),
+    "huge format": (change(format=10**4000), "Upgrade evalign."),
+    "huge number": (write("model.json", b"1" * 5000), "with a readable model.json"),
+    "no files": (change(files={}), "with a list of its files"),
+    "files as a list": (change(files=["model.json"]), "with a list of its files"),
+    "unknown kind": (change(kind="Popen"), "of the kind MetricBooster or"),
+    "kind as a list": (change(kind=["MetricBooster"]), "with a complete model.json"),
+    "another kind": (change(kind="MetricDecision"), "Expected `folder`"),
+    "labels as text": (change(labels="ab"), "with different texts as labels"),
+    "labels as numbers": (change(labels=[0, 1]), "with different texts as labels"),
+    "one label twice": (change(labels=["left", "left"]), "with different texts as labels"),
+    "three labels": (change(labels=["a", "b", "c"]), "with a classifier of 3 classes, but got [0, 1]"),
+    "one label": (change(labels=["a"]), "with different texts as labels"),
+    "no metric": (remove("metric"), "None as metric"),
+    "metric as a number": (change(metric=3), "3 as metric"),
+    "no target": (remove("target"), "None as target"),
+    "no constraints": (remove("constraints"), "None as constraints"),
+    "schema as a list": (change(schema=[]), "Expected `schema`"),
+    "other columns": (change(schema={"columns": [], "warnings": []}), "with a preparation of its own"),
+    "classifier of other classes": (change_inside(classes=[1, 2]), "Expected `"),
+    "classifier of three classes": (change_inside(classes=[0, 1, 2]), "Expected `"),
+    "newer classifier": (change_inside(format=99), "Upgrade evalign."),
+    "other features": (change_inside(n_features_in=3), "Expected `"),
+    "huge features": (change_inside(n_features_in=10**30), "Expected `"),
+    "no rule": (change_inside(rule="[" * 10_000), "Expected `text` to be a decision rule"),
     "fewer features": (fewer_features, "with parts that fit together"),
     "broken preparation": (broken_preparation, "with parts that fit together"),
 }  # fmt: skip
 
 
-def refused(model, capsys):
-    """Why a folder is not loaded, in one line."""
+def rejection(model, capsys):
+    """Return the one line that says why a folder is not loaded."""
     assert main(["predict", str(model.path), str(STORED / "data.csv")]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -324,43 +324,43 @@ def refused(model, capsys):
     return err
 
 
-def test_trees_that_lead_in_a_circle_are_refused(tmp_path, capsys):
-    """LightGBM would not come to an end; what else is looked at stands in the tests of the booster."""
+def test_trees_with_cycles_are_rejected(tmp_path, capsys):
+    """LightGBM would never return; the other checks are in the tests of the booster."""
     model = Folder(shutil.copytree(STORED / "lightgbm_rule", tmp_path / "model"))
     text = (model.path / model.weights).read_text()
     model.put_weights(re.sub("left_child=2 ", "left_child=0 ", text, count=1).encode())
-    assert "a branch that leads elsewhere" in refused(model, capsys)
+    assert "a branch that leads elsewhere" in rejection(model, capsys)
 
 
 @pytest.mark.parametrize(
     "settings",
     [{"hidden": [10**12]}, {"hidden": [10**30]}, {"hidden": [9] * 300}, {"bags": 10**9}, {"bags": 1e400}],
 )
-def test_networks_of_huge_size_cost_nothing(tmp_path, capsys, settings):
+def test_networks_of_huge_size_cost_no_memory(tmp_path, capsys, settings):
     model = Folder(shutil.copytree(STORED / "network_rule", tmp_path / "model"))
-    model.tell_inside(settings={**model.facts("classifier/model.json")["settings"], **settings})
-    refused(model, capsys)
+    model.edit_inside(settings={**model.facts("classifier/model.json")["settings"], **settings})
+    rejection(model, capsys)
 
 
 @pytest.mark.parametrize("attack", FORGED)
-def test_forged_folders_are_refused(model, attack, tmp_path, capsys):
+def test_forged_folders_are_rejected(model, attack, tmp_path, capsys):
     forge, reason = FORGED[attack]
     canary = tmp_path / "canary"
     forge(model, canary)
-    assert reason in refused(model, capsys)
+    assert reason in rejection(model, capsys)
     assert not canary.exists()
 
 
 def test_a_forgery_that_changes_nothing_is_loaded(model):
-    """Else the tests above would show only that forgers make mistakes."""
+    """Otherwise the tests above would only show that forgers make mistakes."""
     model.put_weights((model.path / model.weights).read_bytes())
-    model.tell_inside()
+    model.edit_inside()
     model.put("preparation.skops", (model.path / "preparation.skops").read_bytes())
-    model.tell()
+    model.edit()
     assert TableModel.load(model.path).labels == ("stayed", "left")
 
 
 def test_the_bomb_works(tmp_path):
-    """Else no test above would show anything."""
+    """Otherwise the tests above would show nothing."""
     pickle.loads(pickle.dumps(Bomb(tmp_path / "canary")))
     assert (tmp_path / "canary").exists()

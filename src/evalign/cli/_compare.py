@@ -37,9 +37,9 @@ def run(
     file = out / f"trials-{task.problem.identity[:12]}.jsonl"
     with running(), finished_trials(file) as results:
         out.mkdir(parents=True, exist_ok=True)
-        found = selection.compare(
-            task.X, task.y, task.metric, names, repeats, test_size, jobs, seed, constraints=task.constraints,
-            trials_file=results, verbose=console.live, preprocessor=task.problem.preprocessor,
+        found = selection.compare_problem(
+            task.problem, methods=names, n_repeats=repeats, test_size=test_size, trials_file=results,
+            n_jobs=jobs, random_state=seed, verbose=console.live,
         )  # fmt: skip
         show(console, found)
         models = on_rows_set_aside(console, task, found.best, "best", names, seed, split)
@@ -91,7 +91,7 @@ def _cells(row: Any, bounded: bool) -> list[str]:
     cells.append("" if row.difference is None else f"{row.difference:+.3f}")
     cells.append("" if row.interval is None else "{:.3f} to {:.3f}".format(*row.interval))
     cells.append(f"{row.fit_time:.2f}")
-    return cells + ([f"kept in {row.kept} of {len(row.values)}"] if bounded else [])
+    return cells + ([f"kept in {row.n_satisfied} of {len(row.values)}"] if bounded else [])
 
 
 def summary(found: Comparison) -> dict[str, Any]:

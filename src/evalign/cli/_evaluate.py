@@ -33,7 +33,7 @@ def run(
         table, said = quietly_read(data)
         check_column(column, table)
         y = labels(table[column], known=found.labels)
-        X = found.prepared(table)
+        X = found.prepare(table)
     if fingerprint(table) == found.facts.get("fingerprint"):
         said = (*said, "The model was trained on these very rows, which flatters it.")
     for remark in said:

@@ -15,7 +15,7 @@ from evalign.cli._console import Console
 from evalign.cli._main import command
 from evalign.cli._task import Task, versions
 from evalign.reports import evidence
-from evalign.selection import METHODS, makers
+from evalign.selection import METHODS, build_methods
 
 #: Rows to train on, and rows set aside.
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -56,7 +56,7 @@ def on_rows_set_aside(
 ) -> list[dict[str, Any]]:
     """What one of the methods, and cross-entropy beside it, do on rows set aside from both."""
     base = BASES[0] if BASES[0] in methods else BASES[1]
-    made = makers(list(dict.fromkeys([method, base])), task.problem)
+    made = build_methods(list(dict.fromkeys([method, base])), task.problem)
     found = [_judged(console, task, method, role, made[method](seed), split)]
     if method != base:
         try:

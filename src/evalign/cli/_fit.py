@@ -16,7 +16,7 @@ from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
 from evalign.cli._main import UsageError
 from evalign.cli._task import Task, methods_of, task_of
 from evalign.reports import comparison_facts, page
-from evalign.selection import METHODS, AutoClassifier, Comparison, makers
+from evalign.selection import METHODS, AutoClassifier, Comparison, build_methods
 from evalign.tables import TableModel, check_target
 
 
@@ -78,17 +78,16 @@ def _chosen(
 ) -> tuple[Any, Comparison, str]:  # fmt: skip
     """The pipeline that cross-validation chose, fitted on all rows, with the evidence."""
     model = AutoClassifier(
-        task.metric, task.constraints, methods=names, cv=folds, n_repeats=repeats,
-        n_jobs=jobs, random_state=seed, verbose=int(console.live),
-        preprocessor=task.problem.preprocessor, trials_file=trials,
-    ).fit(task.X, task.y)  # fmt: skip
+        methods=names, cv=folds, n_repeats=repeats, trials_file=trials, n_jobs=jobs, random_state=seed,
+        verbose=int(console.live),
+    ).fit_problem(task.problem)  # fmt: skip
     return model.best_estimator_, model.comparison_, model.best_method_
 
 
 def _trained(console: Console, task: Task, method: str, seed: int) -> Any:
     """The pipeline of one method, fitted on all rows."""
     console.remark(f"Training {method} on all rows ...")
-    return makers([method], task.problem)[method](seed).fit(task.X, task.y)
+    return build_methods([method], task.problem)[method](seed).fit(task.X, task.y)
 
 
 def _answer(method: str, comparison: Comparison | None, found: dict[str, Any]) -> str:

@@ -66,7 +66,7 @@ def _predicted(model: TableModel, table: Any, proba: bool, keep: list[str]) -> A
     if not proba:
         new["prediction"] = model.predict(table)
     else:
-        new["prediction"], p = model.decided(table)
+        new["prediction"], p = model.predict_both(table)
         new |= {f"probability_{label}": p[:, number] for number, label in enumerate(model.labels)}
     twice = [name for name in new if name in kept]
     if twice:

@@ -53,7 +53,7 @@ class Task:
     @cached_property
     def problem(self) -> Problem:
         """What methods are tried on; the columns are prepared anew for every one."""
-        return Problem.checked(self.X, self.y, self.metric, self.constraints, Preparation(self.schema))
+        return Problem.check(self.X, self.y, self.metric, self.constraints, Preparation(self.schema))
 
     def facts(self) -> dict[str, Any]:
         """What a report says of the task and its data."""

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalign._errors import expected, is_number, show
+from evalign._files import FORMAT, upgrade
 from evalign.decisions._inputs import as_probabilities
-
-FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,7 @@ class DecisionRule:
         if version > FORMAT:
             raise expected("text", f"of format {FORMAT} or older", version, "Upgrade evalign.")
         try:
-            return _restore(cls, stored)
+            return _restore(cls, upgrade(stored))
         except (KeyError, TypeError, OverflowError) as error:
             raise expected("text", "to be a complete decision rule", repr(error)[:80]) from None
 
@@ -140,7 +139,7 @@ def _restore(cls: type[DecisionRule], stored: dict[str, Any]) -> DecisionRule:
         if (thresholds is None) != (d > 2) or (thresholds is not None and thresholds.shape != (1,)):
             raise expected("text", "with one threshold for two classes", show(stored["thresholds"])[:60])
     metric, value = stored["metric"], stored["value"]
-    violations = dict(stored["missed" if stored["format"] == 1 else "violations"])
+    violations = dict(stored["violations"])
     if not isinstance(metric, str) or not is_number(value):
         raise expected("text", "with a metric and its value", f"{show(metric)[:30]}, {show(value)[:30]}")
     if not all(is_number(by) for by in violations.values()):

@@ -1,12 +1,9 @@
 """The scikit-learn front: classifiers trained, boosted or decided by a metric."""
 
-from evalign.estimators._decision_files import skops, unpack
 from evalign.estimators._mlp import mlp
-from evalign.estimators._strategies import Problem, phases
+from evalign.estimators._strategies import PhaseSettings, build_phases
 from evalign.estimators.booster import MetricBooster
 from evalign.estimators.decision import MetricDecision
 from evalign.estimators.network import MetricClassifier
 
-__all__ = [
-    "MetricBooster", "MetricClassifier", "MetricDecision", "Problem", "mlp", "phases", "skops", "unpack",
-]  # fmt: skip
+__all__ = ["MetricBooster", "MetricClassifier", "MetricDecision", "PhaseSettings", "build_phases", "mlp"]

@@ -1,4 +1,4 @@
-"""Networks for tables."""
+"""The feed-forward network of `MetricClassifier`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evalign._errors import check_integer, expected, is_integer, is_number, show
 def mlp(
     features: int, outputs: int, hidden: Sequence[int] = (512, 256, 128), dropout: float = 0.0
 ) -> nn.Sequential:
-    """A feed-forward network: linear layers with ReLU and dropout between them.
+    """Build a feed-forward network: linear layers with ReLU and dropout between them.
 
     >>> sum(p.numel() for p in mlp(6, 2, hidden=(4,)).parameters())
     38

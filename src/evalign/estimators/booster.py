@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import copy
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,67 +17,75 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from evalign import metrics
 from evalign._errors import check_integer, expected, is_number, show, suggest
-from evalign._typing import ConstraintsLike, MetricLike
+from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.boosting import (
     BoostingPlan,
     LabelledRows,
     Stages,
     decide,
+    import_lightgbm,
     scores_to_probabilities,
     train_stages,
 )
 from evalign.decisions import DecisionRule, Goal, Scaling, Standing, fit_rule, fit_scaling
-from evalign.estimators import _booster_files
-from evalign.estimators._bags import folds
-from evalign.estimators._preparation import class_weight_tensor, row_weights, stratified_split
+from evalign.estimators._progress import ProgressBar
+from evalign.estimators._rows import Split, as_class_weights, normalize_weights, split_rows
+from evalign.estimators._untrusted import check_lightgbm_text
+from evalign.estimators.persistence import SaveMixin
 from evalign.metrics import label_confusion
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 STRATEGIES = ("metric", "log_loss")
 
-#: Below so many rows, `n_bags="auto"` means five.
+#: Below this number of rows, `n_bags="auto"` means five.
 FEW_ROWS = 50_000
 
-#: Beyond so many classes, each round being a tree a class, features are cut into 63 bins instead of 255.
+#: Above this number of classes, each round being one tree per class, features have 63 bins instead of 255.
 MANY_CLASSES = 32
 
 
-class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Gradient-boosted trees that end their training on the metric they are judged by.
+class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Gradient-boosted trees whose last rounds are boosted on the metric they are judged by.
 
-    Rounds on the log-loss with early stopping; then the rule that is best for the metric on the rows set
-    aside becomes the start of rounds on the metric itself, stopped by the hard metric there. If they do
-    not help, none is kept: on those rows it never ends below LightGBM with a fitted rule. With bags,
-    each is stopped by its own fold, and one rule is fitted on the scores of all rows, each by the bag
-    that was not trained on it. Needs the extra `boost`.
+    First come rounds on the log-loss with early stopping. The rule that is best for the metric on held-out
+    rows is then the start of rounds on the metric itself, stopped by the hard metric there. If they do not
+    help, none is kept: on those rows it never ends below LightGBM with a fitted rule. With several bags, each
+    is stopped by its own fold, and one rule is fitted on the scores of all rows, each from the bag that was
+    not trained on it. Requires the extra `boost`.
 
     Args:
-        metric: Anything `evalign.metrics.as_metric` understands.
-        constraints: Bounds such as "precision >= 0.9"; see `fit_rule`.
-        strategy: `"metric"`, or `"log_loss"` for LightGBM as it is.
-        rule: Decide by a fitted rule; False decides by argmax.
-        confidence: Keep the constraints with a margin, so that new rows keep them too; see `fit_rule`.
-        n_estimators: The most rounds on the log-loss.
-        metric_rounds: The most rounds on the metric.
-        learning_rate: Shrinkage of each round.
-        num_leaves: The most leaves of a tree.
-        min_child_samples: The fewest rows of a leaf.
-        patience: Rounds without improvement before a stage ends.
-        temperature: How soft the memberships of the rounds on the metric are, in (0, 0.4].
-        class_weight: `"balanced"`, or a weight for each class label, which multiplies the rows' weights.
-        n_bags: How many boosters, each with its own fold set aside; `"auto"` is 5 below 50,000 rows, else 1.
-        validation_fraction: With one bag, the share of the rows set aside, stratified.
-        params: More settings of LightGBM, as a dictionary. With more than 32 classes `max_bin` is 63 if
-            not given, since the time of a tree is that of going through the bins.
-        n_jobs: Threads of LightGBM; None leaves the number to it.
-        random_state: Seed; the same seed on the same machine gives the same model.
-        verbose: 1 shows the progress on standard error.
+        metric: Anything `evalign.metrics.as_metric` accepts.
+        constraints: Constraints such as "precision >= 0.9"; see `fit_rule`.
+        strategy: `"metric"`, or `"log_loss"` for plain LightGBM.
+        rule: Decide by a fitted rule; False predicts the largest probability.
+        confidence: Satisfy the constraints with a margin, so that new rows satisfy them, too; see `fit_rule`.
+        n_estimators: The maximum number of rounds on the log-loss.
+        metric_rounds: The maximum number of rounds on the metric.
+        learning_rate: The shrinkage of each round.
+        num_leaves: The maximum number of leaves per tree.
+        min_child_samples: The minimum number of rows per leaf.
+        patience: The number of rounds without improvement after which a stage ends.
+        temperature: The softness of the memberships in the rounds on the metric, in (0, 0.4].
+        class_weight: `"balanced"`, or a dictionary with one weight per class label, which multiplies the
+            weights of the rows.
+        n_bags: The number of boosters, each with its own held-out fold; `"auto"` is 5 below 50,000 rows,
+            else 1.
+        validation_fraction: With one bag, the fraction of rows held out, stratified.
+        params: Further settings of LightGBM, as a dictionary. With more than 32 classes, `max_bin` is 63
+            unless given, since the time of a tree is spent on going through the bins.
+        n_jobs: The number of threads of LightGBM, which boosts one bag at a time; None leaves it to LightGBM.
+        random_state: The seed; the same seed on the same machine gives the same model.
+        verbose: 1 shows a progress bar on standard error.
 
     Attributes:
         classes_: The class labels, sorted.
-        rule_: The decision rule, None with `rule=False`.
+        rule_: The decision rule; None with `rule=False`.
         stages_: The boosters of each bag.
-        validation_score_: The metric on the rows set aside.
-        n_iter_: The rounds of each bag, on the log-loss and on the metric.
+        rounds_: For each bag, the number of rounds on the log-loss and on the metric.
+        n_iter_: The number of rounds of all bags together.
+        validation_score_: The metric on the held-out rows.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.9], random_state=0)
@@ -87,9 +94,10 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ((5,), (5, 2))
     """
 
-    classes_: NDArray[Any]
+    _part_suffix = ".txt"
+
     stages_: list[Stages]
-    rule_: DecisionRule | None
+    scaling_: Scaling | None
 
     def __init__(
         self,
@@ -140,63 +148,72 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricBooster:
-        """Boost. Missing values (NaN) are fine."""
-        goal = self._checked()
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "stages_")
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Boost the trees and fit the rule; missing values (NaN) are allowed."""
+        goal = self._check_settings()
         X, y = validate_data(
             self, X, y, accept_sparse="csr", ensure_all_finite="allow-nan", ensure_min_samples=2
         )
         check_classification_targets(y)
         self.classes_, indices = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            got = f"1 class: {show(self.classes_[0])}"
-            raise ValueError(f"Expected `y` with at least two classes, but got {got}.")
+            raise expected("y", "with at least two classes", f"1 class: {show(self.classes_[0])}")
         counts = np.bincount(indices)
-        weight = row_weights(sample_weight, X)
+        weight = normalize_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        plan = self._plan(goal, len(indices), seed)
-        by_class = class_weight_tensor(self.class_weight, self.classes_, counts)
-        rows = LabelledRows(_readable(X), indices.astype(np.int64), weight).with_class_weights(by_class)
-        parts = self._parts(indices, counts, seed)
-        stages = train_stages([(rows.take(index), rows.take(held)) for index, held in parts], plan)
-        if self.verbose:
-            sys.stderr.write("\n")
-        self._keep(stages, rows, parts, goal)
+        class_weights = as_class_weights(self.class_weight, self.classes_, counts)
+        rows = LabelledRows(_as_csr_matrix(X), indices.astype(np.int64), weight).with_class_weights(
+            class_weights
+        )
+        splits = split_rows(indices, self._choose_bags(counts), self.validation_fraction, seed)
+        bar = ProgressBar("round")
+        try:
+            plan = self._plan(goal, len(indices), seed, bar)
+            stages = train_stages([(rows.take(train), rows.take(valid)) for train, valid in splits], plan)
+        finally:
+            bar.close()
+        self._keep_best(stages, rows, splits, goal)
+        if self.rule_ is not None and not self.rule_.feasible:
+            violations = ", ".join(f"{name} by {by:.4f}" for name, by in self.rule_.violations.items())
+            warnings.warn(
+                f"No rule satisfies the constraints on the held-out rows; violated: {violations}.",
+                stacklevel=2,
+            )
         return self
 
-    def _checked(self) -> Goal:
-        """Check the settings."""
+    def _check_settings(self) -> Goal:
+        """Check the settings, and return what the trees are boosted for."""
         metric = metrics.as_metric(self.metric, scalar=True)
-        bounds = metrics.as_constraints(self.constraints)
+        constraints = metrics.as_constraints(self.constraints)
         if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
-            raise expected(
-                "strategy", "to be a known one", show(self.strategy), suggest(str(self.strategy), STRATEGIES)
-            )
-        for name in (
-            "n_estimators",
-            "metric_rounds",
-            "num_leaves",
-            "min_child_samples",
-            "patience",
-            "n_bags",
-        ):
-            value = getattr(self, name)
-            if name != "n_bags" or not isinstance(value, str) or value != "auto":
-                check_integer(**{name: value})
+            hint = suggest(str(self.strategy), STRATEGIES)
+            raise expected("strategy", "to be a known strategy", show(self.strategy), hint)
+        for name in ("n_estimators", "metric_rounds", "num_leaves", "min_child_samples", "patience"):
+            check_integer(**{name: getattr(self, name)})
+        if not isinstance(self.n_bags, str) or self.n_bags != "auto":
+            check_integer(n_bags=self.n_bags)
         for name, high in (("learning_rate", 10), ("validation_fraction", 1)):
             value = getattr(self, name)
             if not is_number(value) or not 0 < value < high:
                 raise expected(name, f"in (0, {high})", show(value))
         if self.params is not None and not isinstance(self.params, Mapping):
             raise expected("params", "to be a dictionary of LightGBM's settings", show(self.params))
-        return Goal(metric, bounds, self.confidence)
+        return Goal(metric, constraints, self.confidence)
 
-    def _plan(self, goal: Goal, rows: int, seed: int) -> BoostingPlan:
+    def _choose_bags(self, counts: NDArray[Any]) -> int:
+        if self.n_bags != "auto":
+            return int(self.n_bags)
+        return min(5, int(counts.min())) if counts.sum() < FEW_ROWS else 1
+
+    def _plan(self, goal: Goal, n_rows: int, seed: int, bar: ProgressBar) -> BoostingPlan:
         settings = {
             "learning_rate": self.learning_rate,
             "num_leaves": int(self.num_leaves),
             # A small table must be able to grow trees at all.
-            "min_data_in_leaf": min(int(self.min_child_samples), max(1, rows // 20)),
+            "min_data_in_leaf": min(int(self.min_child_samples), max(1, n_rows // 20)),
             "num_threads": 0 if self.n_jobs is None else int(self.n_jobs),
             "seed": seed,
             "deterministic": True,
@@ -205,109 +222,131 @@ class MetricBooster(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             **({"max_bin": 63} if len(self.classes_) > MANY_CLASSES else {}),
             **(self.params or {}),
         }
-        rounds = int(self.metric_rounds) if self.strategy == "metric" else 0
-        report = _progress if self.verbose else None
+        rounds = int(self.n_estimators)
+        metric_rounds = int(self.metric_rounds) if self.strategy == "metric" else 0
+
+        def report(stage: str, done: int, value: float) -> None:
+            bar.show(stage, done, metric_rounds if stage == "metric" else rounds, f"{value:.4f}")
+
         return BoostingPlan(
-            goal, len(self.classes_), settings, int(self.n_estimators), int(self.patience), rounds,
-            self.temperature, report,
+            goal, len(self.classes_), settings, rounds, int(self.patience), metric_rounds, self.temperature,
+            report if self.verbose else None,
         )  # fmt: skip
 
-    def _parts(self, y: NDArray[Any], counts: NDArray[Any], seed: int) -> list[tuple[Any, Any]]:
-        """The rows each bag is trained on, and those it is stopped by."""
-        bags = self.n_bags
-        if bags == "auto":
-            bags = min(5, int(counts.min())) if len(y) < FEW_ROWS else 1
-        if int(bags) > 1:
-            return folds(y, int(bags), seed)
-        return [stratified_split(y, self.validation_fraction, seed)]
-
-    def _keep(
-        self, stages: list[Stages], rows: LabelledRows, parts: list[tuple[Any, Any]], goal: Goal
-    ) -> None:
-        """Choose between the stages with and without rounds on the metric, by the rows set aside."""
-        held = [rows.take(index) for _, index in parts]
-        y = np.concatenate([part.y for part in held])
-        weight = None if rows.weight is None else np.concatenate([part.weight for part in held])
+    def _keep_best(self, stages: list[Stages], rows: LabelledRows, splits: list[Split], goal: Goal) -> None:
+        """Choose between the stages with and without rounds on the metric, by the held-out rows."""
+        parts = [rows.take(valid) for _, valid in splits]
+        y = np.concatenate([part.y for part in parts])
+        weight = None if rows.weight is None else np.concatenate([part.weight for part in parts])
         candidates = [stages]
         if self.rule and self.strategy == "metric":
             candidates.insert(0, [Stages(one.base) for one in stages])
-        found = []
-        bases = [one.base_scores(part.X) for one, part in zip(stages, held, strict=True)]
+        base_scores = [one.base_scores(part.X) for one, part in zip(stages, parts, strict=True)]
+        options = []
         for candidate in candidates:
-            known = zip(candidate, held, bases, strict=True)
+            known = zip(candidate, parts, base_scores, strict=True)
             scores = np.concatenate([one.scores(part.X, base) for one, part, base in known])
             plain = all(one.weights is None for one in candidate)
             scaling = None if plain else fit_scaling(scores, y, weight)
-            found.append((candidate, scaling, *self._judged(scores, scaling, y, weight, goal)))
-        best = found[0]
-        for other in found[1:]:
-            best = other if other[-1].above(best[-1]) else best
+            options.append((candidate, scaling, *self._fit_rule(scores, scaling, y, weight, goal)))
+        best = options[0]
+        for option in options[1:]:
+            best = option if option[-1].above(best[-1]) else best
         self.stages_, self.scaling_, self.rule_, standing = best
-        self.validation_score_ = standing.value if goal.metric.higher_is_better else -standing.value
-        self.n_iter_ = [one.rounds for one in self.stages_]
-        if self.rule_ is not None and not self.rule_.feasible:
-            missed = ", ".join(f"{name} by {by:.4f}" for name, by in self.rule_.violations.items())
-            warnings.warn(
-                f"No rule keeps the constraints on the rows set aside; missed: {missed}.", stacklevel=3
-            )
+        self.validation_score_ = goal.metric.sign * standing.value
+        self._count_rounds()
 
-    def _judged(
-        self, scores: Any, scaling: Scaling | None, y: Any, weight: Any, goal: Goal
+    def _count_rounds(self) -> None:
+        self.rounds_ = [one.rounds for one in self.stages_]
+        self.n_iter_ = sum(map(sum, self.rounds_))
+
+    def _fit_rule(
+        self, scores: Floats, scaling: Scaling | None, y: Indices, weight: Floats | None, goal: Goal
     ) -> tuple[DecisionRule | None, Standing]:
-        """The rule for some scores, if one is asked for, and how good the decisions are."""
+        """Fit a rule on scores unless `rule=False`, and return it with the standing of its decisions."""
         goal = replace(goal, rows=float(len(y)))
         labels = range(len(self.classes_))
-        if self.rule:
-            p = scores_to_probabilities(scores if scaling is None else scaling.apply(scores))
-            rule = fit_rule(
-                p, y, goal.metric, goal.constraints, weight, classes=labels, confidence=goal.confidence
-            )
-            matrix = label_confusion(y, rule.predict(p), weight, labels)
-            return replace(rule, classes=self.classes_), goal.standing(matrix)
-        return None, goal.standing(label_confusion(y, decide(scores), weight, labels))
+        if not self.rule:
+            return None, goal.standing(label_confusion(y, decide(scores), weight, labels))
+        p = scores_to_probabilities(scores if scaling is None else scaling.apply(scores))
+        rule = fit_rule(
+            p, y, goal.metric, goal.constraints, weight, classes=labels, confidence=goal.confidence
+        )
+        matrix = label_confusion(y, rule.predict(p), weight, labels)
+        return replace(rule, classes=self.classes_), goal.standing(matrix)
 
-    def _scores(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self, "stages_")
+    def without_rule(self) -> Self:
+        """Return a copy that predicts the largest probability and shares everything else.
+
+        `validation_score_` remains that of the rule.
+        """
+        check_is_fitted(self)
+        model = copy.copy(self)
+        model.rule, model.rule_ = False, None
+        return model
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=False)
-        X = _readable(X)
+        X = _as_csr_matrix(X)
         return np.asarray(np.mean([one.scores(X) for one in self.stages_], axis=0))
 
-    def _probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def _to_probabilities(self, scores: Floats) -> Floats:
         return scores_to_probabilities(scores if self.scaling_ is None else self.scaling_.apply(scores))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row."""
+        """Predict the class of each row, by `rule_` if there is one, else the most probable."""
         scores = self._scores(X)
         if self.rule_ is not None:
-            return self.rule_.predict(self._probabilities(scores))
+            return self.rule_.predict(self._to_probabilities(scores))
         return np.asarray(self.classes_[decide(scores)])
 
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """The probability of each class; scores boosted on the metric are calibrated by held rows."""
-        return self._probabilities(self._scores(X))
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict the probability of each class, calibrated on held-out rows after rounds on the metric."""
+        return self._to_probabilities(self._scores(X))
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """What is compared to decide, (n,) for two classes, else (n, d): its sign or argmax predicts."""
+    def decision_function(self, X: Any) -> Floats:
+        """Return what decides, (n,) for two classes, else (n, d): its sign or argmax is the prediction."""
         scores = self._scores(X)
-        return scores if self.rule_ is None else self.rule_.margins(self._probabilities(scores))
+        return scores if self.rule_ is None else self.rule_.margins(self._to_probabilities(scores))
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Save the model: trees in LightGBM's text form, the rest in JSON; a killed save loses nothing."""
-        check_is_fitted(self, "stages_")
-        _booster_files.save(self, folder)
+    def _get_fitted_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        facts, _ = super()._get_fitted_state()
+        parts, weights = {}, []
+        for number, one in enumerate(self.stages_):
+            parts[f"{number}.log_loss"] = one.base.model_to_string().encode()
+            if one.metric is not None:
+                parts[f"{number}.metric"] = one.metric.model_to_string().encode()
+            weights.append(None if one.weights is None else one.weights.tolist())
+        if any(b"\nis_linear=1\n" in text for text in parts.values()):
+            raise expected("params", "without linear trees, to be saved", self.params)
+        scaling = None if self.scaling_ is None else [self.scaling_.slope, self.scaling_.offsets.tolist()]
+        return {**facts, "weights": weights, "scaling": scaling}, parts
 
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> MetricBooster:
-        """Load a model; nothing in the files is executed."""
-        model: MetricBooster = _booster_files.load(cls, folder)
-        return model
+    def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
+        super()._set_fitted_state(facts, parts)
+        self.stages_ = [
+            _restore_stages(number, weights, parts, self.n_features_in_)
+            for number, weights in enumerate(facts["weights"])
+        ]
+        if not self.stages_:
+            raise expected("folder", "with trees", "none")
+        self._count_rounds()
+        scaling = facts["scaling"]
+        self.scaling_ = None if scaling is None else Scaling(float(scaling[0]), np.array(scaling[1], float))
 
 
-def _readable(X: Any) -> Any:
-    """Sparse features as LightGBM reads them: SciPy's matrices, not its arrays."""
+def _restore_stages(number: int, weights: Any, parts: dict[str, bytes], n_features: int) -> Stages:
+    lightgbm = import_lightgbm()
+    base, metric = (
+        lightgbm.Booster(model_str=check_lightgbm_text(parts[key])) if key in parts else None
+        for key in (f"{number}.log_loss", f"{number}.metric")
+    )
+    if base is None or base.num_feature() != n_features:
+        raise expected("folder", f"with trees of {n_features} features", f"part {number}")
+    return Stages(base, None if weights is None else np.array(weights, dtype=np.float64), metric)
+
+
+def _as_csr_matrix(X: Any) -> Any:
+    """Convert sparse features to what LightGBM reads: SciPy's matrices, not its arrays."""
     return sparse.csr_matrix(X) if sparse.issparse(X) else X
-
-
-def _progress(stage: str, iteration: int, value: float) -> None:
-    sys.stderr.write(f"\r{stage}: round {iteration}, {value:.4f}   ")
-    sys.stderr.flush()

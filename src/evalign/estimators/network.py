@@ -3,110 +3,124 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_is_fitted,
-    check_random_state,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 from torch import Tensor, nn
 
-from evalign._errors import expected, show
-from evalign._typing import ConstraintsLike, MetricLike
-from evalign.decisions import DecisionRule
-from evalign.estimators import _persistence
-from evalign.estimators._bags import Task, progress, train_all
+from evalign import metrics
+from evalign._errors import check_integer, expected, is_number, show
+from evalign._files import pack_tensors, unpack_tensors
+from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
+from evalign.decisions import expected_calibration_error, fit_rule, fit_temperature
 from evalign.estimators._mlp import mlp
-from evalign.estimators._preparation import (
-    checked_metric,
-    checked_network,
-    class_weight_tensor,
-    features,
-    row_weights,
-    rows_of_a_batch,
-    tables,
-)
-from evalign.estimators._strategies import Problem, phases
-from evalign.estimators._verdict import take_over
-from evalign.metrics import Constraint, Metric, as_constraints
-from evalign.training import Checkpoint, TrainingData, predict_logits
+from evalign.estimators._progress import ProgressBar
+from evalign.estimators._rows import as_class_weights, normalize_weights, split_rows
+from evalign.estimators._strategies import PhaseSettings, build_phases
+from evalign.estimators.persistence import SaveMixin, settings_to_json
+from evalign.metrics import Constraint, Metric
+from evalign.softsets import batch_size_advice
+from evalign.training import Checkpoint, Fit, Phase, TrainingData, predict_logits, take_prefix
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Scaled features are clipped here: that many standard deviations from the mean carry no information.
+MAX_DEVIATIONS = 1e6
+
+#: The training and the validation part of a bag.
+Parts = tuple[TrainingData, TrainingData]
 
 
-class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A feed-forward network trained on the metric it is judged by.
 
     The default strategy trains with cross-entropy until it stalls, then on the metric, anchored by
-    cross-entropy and annealed, and keeps the weights with the best metric on a validation part that it
-    sets aside: there it never ends below cross-entropy. Features are centred and scaled inside.
+    cross-entropy and annealed, and keeps the weights with the best metric on held-out rows: there it never
+    ends below cross-entropy. A decision rule is then fitted on the same rows. Features are centred and scaled
+    inside.
 
     Args:
-        metric: Anything `evalign.metrics.as_metric` understands.
+        metric: Anything `evalign.metrics.as_metric` accepts.
+        constraints: Constraints such as `"precision >= 0.9"`. Metric losses train with them; whatever the
+            strategy, the weights kept are the best of those that satisfy them on the validation rows.
         strategy: `"aligned"`, `"cross_entropy"`, `"weighted_cross_entropy"`, `"focal"`, `"softset"` (two
             classes), `"east"` (the metric from random weights) or `"surrogate_fbeta"` (two classes).
         hidden: The sizes of the hidden layers.
-        dropout: The share of units dropped in training.
-        batch_size: Rows of a batch, or `"auto"`: what `batch_size_advice` says, within the data.
-        learning_rate: Learning rate of AdamW.
-        max_epochs: The most epochs of a phase.
-        patience: Epochs without improvement before a phase ends, or its loss is cooled.
-        validation_fraction: The share of the rows set aside, stratified.
-        class_weight: `"balanced"`, or a weight for each class label.
-        constraints: Bounds such as `"precision >= 0.9"`. Metric losses train with them, and the weights
-            kept are the best of those that keep them on the validation rows, whatever the strategy.
-        rule: Predict by a decision rule fitted on the validation rows, not by the largest probability.
-        n_bags: More than 1 trains that many networks, each validated on its own fold; logits are averaged.
+        dropout: The fraction of units dropped in training.
+        batch_size: The number of rows per batch, or `"auto"`: what `batch_size_advice` recommends, within
+            the data.
+        learning_rate: The learning rate of AdamW.
+        max_epochs: The maximum number of epochs per phase.
+        patience: The number of epochs without improvement after which a phase ends or its loss is cooled.
+        validation_fraction: The fraction of rows held out for validation, stratified.
+        class_weight: `"balanced"`, or a dictionary with one weight per class label.
+        rule: Decide by a rule fitted on the validation rows; False predicts the largest probability.
+        n_bags: The number of networks. With more than one, each is validated on its own fold, and their
+            logits are averaged.
         calibrate: Fit a temperature for `predict_proba` on the validation rows, since probabilities
-            from a metric loss are pushed to 0 and 1. It changes no prediction.
-        checkpoint: A folder for the state after every epoch; a killed `fit` called again with the same
-            settings and data ends with the same model. Needs an integer `random_state`.
-        network: An `nn.Module`, or a function (features, classes) -> `nn.Module`, instead of layers.
-        device: Where to train.
-        n_jobs: How many bags are trained at a time.
-        random_state: Seed; the same seed on the same machine gives the same model.
-        verbose: 1 shows the progress on standard error.
-        warm_start: Go on from the weights of the last `fit`.
+            from a metric loss are pushed to 0 and 1.
+        checkpoint: A folder for the state after every epoch; a killed `fit` that is called again with the
+            same settings and data ends with the same model. Requires an integer `random_state`.
+        network: An `nn.Module`, or a function (features, classes) -> `nn.Module`, used instead of `hidden`.
+        device: The device to train on.
+        n_jobs: The number of bags trained at a time; None trains one at a time and leaves the threads to
+            PyTorch.
+        random_state: The seed; the same seed on the same machine gives the same model.
+        verbose: 1 shows a progress bar on standard error.
+        warm_start: Continue from the weights of the last `fit`.
 
     Attributes:
         classes_: The class labels, sorted.
-        history_: A row for every epoch: phase, losses, hard validation metric, temperature.
-        networks_: The trained networks, one a bag.
-        temperature_: The temperature of the memberships at the end; None without a metric loss.
-        validation_score_: The metric on the validation rows, of all bags together.
-        satisfaction_: For each constraint, its value and slack there and whether it is satisfied.
-        rule_: With `rule`, the decision rule, else None.
-        calibration_error_: With `calibrate`, the expected calibration error there, before and after.
+        history_: One row per epoch: phase, losses, hard validation metric, temperature.
+        n_iter_: The number of epochs of all bags together.
+        networks_: The trained networks, one per bag.
+        temperature_: The final temperature of the memberships; None without a metric loss.
+        validation_score_: The metric on the validation rows of all bags.
+        satisfaction_: For each constraint, its value and slack on these rows and whether it is satisfied.
+        rule_: The decision rule; None with `rule=False`.
+        calibration_error_: With `calibrate`, the expected calibration error on these rows before and after.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.9], random_state=0)
     >>> model = MetricClassifier("f1", hidden=(32,), max_epochs=30, random_state=0).fit(X, y)
     >>> model.predict(X[:5]).shape, model.predict_proba(X[:5]).shape
     ((5,), (5, 2))
-    >>> careful = MetricClassifier("recall", constraints=["precision >= 0.9"], rule=True, hidden=(32,),
-    ...                            max_epochs=30, random_state=0).fit(X, y)
+    >>> careful = MetricClassifier("recall", ["precision >= 0.9"], hidden=(32,), max_epochs=30,
+    ...                            random_state=0).fit(X, y)
     >>> careful.satisfaction_["precision() >= 0.9"]["satisfied"]
     True
     """
 
-    classes_: NDArray[Any]
-    rule_: DecisionRule | None
-    softmax_temperature_: float
+    _part_suffix = ".safetensors"
+    # A network of the user's own has no text form, and a checkpoint is not part of the model.
+    _unsaved_settings = ("network", "checkpoint")
+
     networks_: list[nn.Module]
-    scaler_: Any
+    scaler_: StandardScaler
+    softmax_temperature_: float
 
     def __init__(
         self,
         metric: MetricLike = "f1",
-        strategy: str = "aligned",
+        constraints: ConstraintsLike = (),
         *,
+        strategy: str = "aligned",
         hidden: Sequence[int] = (512, 256, 128),
         dropout: float = 0.25,
         batch_size: int | str = "auto",
@@ -115,8 +129,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patience: int = 10,
         validation_fraction: float = 0.2,
         class_weight: Mapping[Any, float] | str | None = None,
-        constraints: ConstraintsLike = (),
-        rule: bool = False,
+        rule: bool = True,
         n_bags: int = 1,
         calibrate: bool = False,
         checkpoint: str | PathLike[str] | None = None,
@@ -128,6 +141,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         warm_start: bool = False,
     ) -> None:
         self.metric = metric
+        self.constraints = constraints
         self.strategy = strategy
         self.hidden = hidden
         self.dropout = dropout
@@ -137,7 +151,6 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.class_weight = class_weight
-        self.constraints = constraints
         self.rule = rule
         self.n_bags = n_bags
         self.calibrate = calibrate
@@ -154,125 +167,464 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "networks_")
+
     def fit(
         self,
         X: Any,
         y: Any,
         sample_weight: Any = None,
         validation_data: tuple[Any, Any] | None = None,
-    ) -> MetricClassifier:
-        """Train. `validation_data` = (X, y) takes the place of rows set aside."""
-        metric, bounds = checked_metric(self), as_constraints(self.constraints)
-        again = self.warm_start and hasattr(self, "networks_")
-        if not again:
-            self.__dict__.pop("networks_", None)  # a failed fit must not keep weights under new labels
-        X, y = validate_data(self, X, y, accept_sparse="csr", reset=not again, ensure_min_samples=2)
+    ) -> Self:
+        """Train the networks and fit the rule; `validation_data` = (X, y) replaces the held-out rows."""
+        metric, constraints = self._check_settings(), metrics.as_constraints(self.constraints)
+        warm = self.warm_start and hasattr(self, "networks_")
+        if not warm:
+            self.__dict__.pop("networks_", None)  # a failed fit must not leave weights under new labels
+        X, y = validate_data(self, X, y, accept_sparse="csr", reset=not warm, ensure_min_samples=2)
         check_classification_targets(y)
         classes, indices = np.unique(y, return_inverse=True)
-        if again:
-            self._check_layers()
-        if again and not np.array_equal(classes, self.classes_):
-            raise expected(
-                "y", f"with the classes of the last fit, {self.classes_.tolist()}", classes.tolist()
-            )
-        if len(classes) < 2:
-            raise ValueError(f"Expected `y` with at least two classes, but got 1 class: {show(classes[0])}.")
+        self._check_classes(classes, warm)
         self.classes_ = classes
-        weight = row_weights(sample_weight, X)
+        weight = normalize_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        pairs = tables(self, X, indices, weight, validation_data, seed, again)
-        tasks = self._tasks(metric, bounds, pairs, seed, again)
-        take_over(self, metric, bounds, train_all(tasks, self.n_jobs), [valid for _, valid in pairs])
+        if validation_data is None:
+            parts = self._split(X, indices, weight, seed, warm)
+        else:
+            parts = [self._take_validation_data(X, indices, weight, validation_data, warm)]
+        trainings = self._plan_bags(metric, constraints, parts, seed, warm)
+        bags = train_bags(trainings, self.n_jobs)
+        self.networks_ = [bag.network for bag in bags]
+        self.history_ = [{"bag": number, **row} for number, bag in enumerate(bags) for row in bag.history]
+        self.n_iter_ = len(self.history_)
+        self.temperature_ = self.history_[-1]["temperature"]
+        logits = torch.cat([bag.valid_logits for bag in bags])
+        self._evaluate(metric, constraints, logits, _join([valid for _, valid in parts]))
         return self
 
-    def _new_network(self) -> nn.Module:
-        features, d = self.n_features_in_, len(self.classes_)
-        if self.network is None:
-            return mlp(features, d, self.hidden, self.dropout)
-        return checked_network(self.network, features, d)
+    def _check_settings(self) -> Metric:
+        """Check the settings, and return the metric."""
+        metric = metrics.as_metric(self.metric, scalar=True)
+        for name, high in (("learning_rate", np.inf), ("validation_fraction", 1)):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 < value < high:
+                raise expected(name, f"in (0, {high})", show(value))
+        check_integer(max_epochs=self.max_epochs, patience=self.patience, n_bags=self.n_bags)
+        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
+            check_integer(batch_size=self.batch_size)
+        if not isinstance(self.rule, bool | np.bool_):
+            raise expected("rule", "to be True or False", show(self.rule))
+        if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
+            raise expected("random_state", "to be an integer with `checkpoint`", repr(self.random_state))
+        if self.checkpoint is not None and self.warm_start:
+            raise expected("warm_start", "to be False with `checkpoint`", True)
+        if self.network is not None and not callable(self.network):
+            raise expected("network", "to be a function (features, classes) -> nn.Module", show(self.network))
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, TypeError, AssertionError) as error:
+            raise expected(
+                "device", "to be a device of this machine", show(self.device), f"({error})"
+            ) from None
+        return metric
+
+    def _check_classes(self, classes: NDArray[Any], warm: bool) -> None:
+        if warm:
+            self._check_layers()
+            if not np.array_equal(classes, self.classes_):
+                wanted = f"with the classes of the last fit, {self.classes_.tolist()}"
+                raise expected("y", wanted, classes.tolist())
+        if len(classes) < 2:
+            raise expected("y", "with at least two classes", f"1 class: {show(classes[0])}")
 
     def _check_layers(self) -> None:
-        """The settings must still be those of the fitted networks."""
+        """Check that the settings still are those of the fitted networks."""
         if self.network is None:
             with torch.device("meta"):
-                wanted = [p.shape for p in self._new_network().parameters()]
-            if wanted != [p.shape for p in self.networks_[0].parameters()]:
+                shapes = [p.shape for p in self._build_network().parameters()]
+            if shapes != [p.shape for p in self.networks_[0].parameters()]:
                 raise expected("hidden", "as in the last fit", show(self.hidden))
 
-    def _tasks(
+    def _split(self, X: Any, y: Indices, weight: Floats | None, seed: int, warm: bool) -> list[Parts]:
+        """Split the rows into the parts of each bag, scaled by training rows."""
+        splits = split_rows(y, int(self.n_bags), self.validation_fraction, seed)
+        if not warm:
+            rows = np.arange(len(y)) if self.n_bags > 1 else splits[0][0]
+            self.scaler_ = _fit_scaler(X[rows], None if weight is None else weight[rows])
+
+        def take(rows: Indices) -> TrainingData:
+            return self._as_training_data(X[rows], y[rows], None if weight is None else weight[rows])
+
+        return [(take(train), take(valid)) for train, valid in splits]
+
+    def _take_validation_data(
+        self, X: Any, y: Indices, weight: Floats | None, validation_data: Any, warm: bool
+    ) -> Parts:
+        """Train on all rows, and validate on those of the user."""
+        if self.n_bags > 1:
+            raise expected("validation_data", "to be None with several bags", f"data and {self.n_bags} bags")
+        if not isinstance(validation_data, list | tuple) or len(validation_data) != 2:
+            raise expected("validation_data", "to be (X, y)", type(validation_data).__name__)
+        valid_X, labels = validate_data(self, *validation_data, accept_sparse="csr", reset=False)
+        unknown = np.setdiff1d(labels, self.classes_)
+        if unknown.size:
+            raise expected("validation_data", "with classes of `y` only", show(unknown[0]))
+        if not warm:
+            self.scaler_ = _fit_scaler(X, weight)
+        valid_y = np.searchsorted(self.classes_, labels)
+        return self._as_training_data(X, y, weight), self._as_training_data(valid_X, valid_y, None)
+
+    def _as_training_data(self, X: Any, y: Indices, weight: Floats | None) -> TrainingData:
+        return TrainingData(
+            _scale(X, self.scaler_, self.device),
+            torch.as_tensor(y, dtype=torch.long, device=self.device),
+            None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=self.device),
+        )
+
+    def _plan_bags(
         self,
         metric: Metric,
-        bounds: tuple[Constraint, ...],
-        pairs: list[tuple[TrainingData, TrainingData]],
+        constraints: tuple[Constraint, ...],
+        parts: list[Parts],
         seed: int,
-        again: bool,
-    ) -> list[Task]:
-        """What each bag is trained from."""
-        if again and len(self.networks_) != len(pairs):
-            raise expected("n_bags", f"as in the last fit, {len(self.networks_)}", len(pairs))
-        d, tasks = len(self.classes_), []
-        settings = (self.learning_rate, int(self.max_epochs), int(self.patience))
-        for number, (train, valid) in enumerate(pairs):
+        warm: bool,
+    ) -> list[BagTraining]:
+        if warm and len(self.networks_) != len(parts):
+            raise expected("n_bags", f"as in the last fit, {len(self.networks_)}", len(parts))
+        d, trainings = len(self.classes_), []
+        pace = (self.learning_rate, int(self.max_epochs), int(self.patience))
+        for number, (train, valid) in enumerate(parts):
             counts = np.bincount(train.y.cpu().numpy(), minlength=d)
-            weight = class_weight_tensor(self.class_weight, self.classes_, counts)
-            plan = phases(self.strategy, Problem(metric, train.y, d, weight, *settings, bounds))
-            for phase in plan:
+            weight = as_class_weights(self.class_weight, self.classes_, counts)
+            phases = build_phases(
+                self.strategy, PhaseSettings(metric, train.y, d, weight, *pace, constraints)
+            )
+            for phase in phases:
                 phase.loss.to(self.device)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed + number)
-                network = self.networks_[number] if again else self._new_network().to(self.device)
+                network = self.networks_[number] if warm else self._build_network().to(self.device)
             checkpoint = None
             if self.checkpoint is not None:
-                identity = _persistence.identity(self, network, train, valid)
+                identity = self._identify_run(network, train, valid)
                 checkpoint = Checkpoint(Path(self.checkpoint) / f"bag-{number}", identity)
-            size = rows_of_a_batch(self.batch_size, counts)
-            report = progress if self.verbose else None
-            rows = (network, train, valid, plan, metric, size, seed + number)
-            tasks.append(Task(*rows, bounds, report, checkpoint))
-        return tasks
+            size = choose_batch_size(self.batch_size, counts)
+            training = BagTraining(
+                network, train, valid, phases, metric, size, seed + number, constraints, checkpoint,
+                bool(self.verbose),
+            )  # fmt: skip
+            trainings.append(training)
+        return trainings
+
+    def _build_network(self) -> nn.Module:
+        n_features, d = self.n_features_in_, len(self.classes_)
+        if self.network is None:
+            return mlp(n_features, d, self.hidden, self.dropout)
+        return _build_own_network(self.network, n_features, d)
+
+    def _identify_run(self, network: nn.Module, train: TrainingData, valid: TrainingData) -> str:
+        """Hash what a checkpoint belongs to: the settings, the network and the data."""
+        digest = hashlib.sha256(json.dumps([settings_to_json(self), repr(network)], sort_keys=True).encode())
+        for part in (train, valid):
+            values = part.x.cpu().numpy() if isinstance(part.x, Tensor) else part.x.data
+            for array in (values, part.y.cpu().numpy()):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            digest.update(b"none" if part.weight is None else part.weight.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+    def _evaluate(
+        self, metric: Metric, constraints: Sequence[Constraint], logits: Tensor, rows: TrainingData
+    ) -> None:
+        """Fit the temperature and the rule on the validation rows, and score the decisions there."""
+        self._fit_softmax_temperature(logits, rows)
+        self.rule_ = None
+        predicted = logits.argmax(-1)
+        if self.rule:
+            p = self._to_probabilities(logits.cpu().double())
+            weight = None if rows.weight is None else rows.weight.double().cpu().numpy()
+            labels = self.classes_[rows.y.cpu().numpy()]
+            classes: Any = self.classes_  # an array keeps its type
+            self.rule_ = fit_rule(p, labels, metric, constraints, weight, classes=classes)
+            indices = np.searchsorted(self.classes_, self.rule_.predict(p))
+            predicted = torch.as_tensor(indices, dtype=torch.long, device=rows.y.device)
+        matrix = rows.confusion(predicted, logits.shape[1])
+        self.validation_score_ = float(metric(matrix)) if self.rule_ is None else self.rule_.value
+        self.satisfaction_ = describe_satisfaction(constraints, matrix)
+        violations = [
+            f"{name} is violated by {-one['slack']:.4g}"
+            for name, one in self.satisfaction_.items()
+            if not one["satisfied"]
+        ]
+        if violations:
+            hint = "a looser constraint or more rows" if self.rule else "a looser constraint, or `rule=True`"
+            warnings.warn(
+                "The constraints are not satisfied on the validation rows: "
+                f"{' and '.join(violations)}. Try {hint}.",
+                stacklevel=3,
+            )
+
+    def _fit_softmax_temperature(self, logits: Tensor, rows: TrainingData) -> None:
+        self.softmax_temperature_ = 1.0
+        self.__dict__.pop("calibration_error_", None)
+        if self.calibrate:
+            self.softmax_temperature_ = fit_temperature(logits, rows.y, rows.weight)
+            self.calibration_error_ = tuple(
+                expected_calibration_error((logits / t).softmax(-1), rows.y, rows.weight)
+                for t in (1.0, self.softmax_temperature_)
+            )
+
+    def without_rule(self) -> Self:
+        """Return a copy that predicts the largest probability and shares everything else.
+
+        `validation_score_` and `satisfaction_` remain those of the rule.
+        """
+        check_is_fitted(self)
+        model = copy.copy(self)
+        model.rule, model.rule_ = False, None
+        return model
 
     def _logits(self, X: Any) -> Tensor:
-        check_is_fitted(self, "networks_")
+        check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
-        table = features(X, self.scaler_, self.device)
-        # In double precision, so that a row's result does not depend on the rows beside it.
+        scaled = _scale(X, self.scaler_, self.device)
+        # In double precision, so that the result of a row does not depend on the rows beside it.
         own = self.network is None
-        networks = [copy.deepcopy(one).double() if own else one for one in self.networks_]
-        logits = [predict_logits(network, table).double().cpu() for network in networks]
+        networks = [copy.deepcopy(network).double() if own else network for network in self.networks_]
+        logits = [predict_logits(network, scaled).double().cpu() for network in networks]
         return torch.stack(logits).mean(0)
 
+    def _to_probabilities(self, logits: Tensor) -> NDArray[Any]:
+        return np.asarray((logits / self.softmax_temperature_).softmax(-1).numpy())
+
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row: that with the largest probability, or what `rule_` decides."""
+        """Predict the class of each row, by `rule_` if there is one, else the most probable."""
         logits = self._logits(X)
         if self.rule_ is not None:
-            return self.rule_.predict(self._probabilities(logits))
+            return self.rule_.predict(self._to_probabilities(logits))
         return np.asarray(self.classes_[logits.argmax(-1).numpy()])
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """The probability of each class; from a metric loss they lean to 0 and 1, unless calibrated."""
-        return self._probabilities(self._logits(X))
-
-    def _probabilities(self, logits: Tensor) -> NDArray[Any]:
-        return np.asarray((logits / self.softmax_temperature_).softmax(-1).numpy())
+        """Predict the probability of each class; metric losses push them to 0 and 1 unless calibrated."""
+        return self._to_probabilities(self._logits(X))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """What is compared to decide, (n,) for two classes, else (n, d): its sign or argmax predicts.
+        """Return what decides, (n,) for two classes, else (n, d): its sign or argmax is the prediction.
 
-        The logits (for two classes the second minus the first), or the margins of `rule_`.
+        The margins of `rule_`, or the logits (for two classes the second minus the first).
         """
         logits = self._logits(X)
         if self.rule_ is not None:
-            return self.rule_.margins(self._probabilities(logits))
+            return self.rule_.margins(self._to_probabilities(logits))
         return np.asarray(logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits)
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Save the classifier: weights in safetensors, the rest in JSON; a killed save loses nothing."""
-        check_is_fitted(self, "networks_")
-        self._check_layers()
-        _persistence.save(self, folder)
-
     @classmethod
-    def load(cls, folder: str | PathLike[str], network: Any = None) -> MetricClassifier:
-        """Load a classifier; nothing in the files is executed. `network` is needed if one was given."""
-        model: MetricClassifier = _persistence.load(cls, folder, network)
-        return model
+    def load(cls, folder: str | PathLike[str], network: Any = None) -> Self:
+        """Load a classifier that `save` wrote; nothing in the files is executed.
+
+        `network` is required if the classifier was trained with one.
+        """
+        return cls._load(folder, network=network)
+
+    def _get_fitted_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        self._check_layers()
+        facts, _ = super()._get_fitted_state()
+        facts |= {
+            "custom_network": self.network is not None,
+            "with_mean": bool(self.scaler_.with_mean),
+            "history": self.history_,
+            "softmax_temperature": float(self.softmax_temperature_),
+            "calibration_error": list(getattr(self, "calibration_error_", ())),
+            "satisfaction": self.satisfaction_,
+        }
+        tensors = {
+            f"network.{number}.{name}": value
+            for number, network in enumerate(self.networks_)
+            for name, value in network.state_dict().items()
+        }
+        for name in ("mean_", "scale_", "var_"):
+            if getattr(self.scaler_, name) is not None:
+                tensors[f"scaler.{name}"] = torch.from_numpy(np.asarray(getattr(self.scaler_, name)))
+        return facts, {"tensors": pack_tensors(tensors)}
+
+    def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
+        super()._set_fitted_state(facts, parts)
+        self.hidden = tuple(self.hidden)  # JSON has lists only
+        if facts["custom_network"] and self.network is None:
+            raise expected("network", "to be given, since the model was trained with one", None)
+        tensors = unpack_tensors(parts["tensors"])
+        self.scaler_ = _restore_scaler(facts, tensors)
+        self.networks_ = [
+            self._restore_network(take_prefix(tensors, f"network.{number}"))
+            for number in range(int(self.n_bags))
+        ]
+        self.history_ = facts["history"]
+        self.n_iter_ = len(self.history_)
+        self.temperature_ = self.history_[-1]["temperature"]
+        self.softmax_temperature_ = facts["softmax_temperature"]
+        if facts["calibration_error"]:
+            self.calibration_error_ = tuple(facts["calibration_error"])
+        self.satisfaction_ = dict(facts["satisfaction"])
+
+    def _restore_network(self, weights: dict[str, Tensor]) -> nn.Module:
+        # The default network adopts the stored tensors as they are: sizes in a forged file cost no memory.
+        own = self.network is not None
+        with torch.device("cpu" if own else "meta"):
+            network = self._build_network()
+        try:
+            network.load_state_dict(weights, assign=not own)
+        except RuntimeError as error:
+            raise expected("network", "with the layers of the saved one", f"others ({error})") from None
+        return network.to(self.device).eval()
+
+
+@dataclass(frozen=True)
+class BagTraining:
+    """Everything that one network is trained from; it can be sent to another process."""
+
+    network: nn.Module
+    train: TrainingData
+    valid: TrainingData
+    phases: Sequence[Phase]
+    metric: Metric
+    batch_size: int
+    seed: int
+    constraints: tuple[Constraint, ...]
+    checkpoint: Checkpoint | None
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A trained network, its history, and its logits for its validation rows."""
+
+    network: nn.Module
+    history: list[dict[str, Any]]
+    valid_logits: Tensor
+
+
+def train_bags(trainings: Sequence[BagTraining], n_jobs: int | None) -> list[Bag]:
+    """Train all networks, `n_jobs` at a time."""
+    if len(trainings) == 1 or n_jobs in (None, 1):
+        return [_train_bag(training) for training in trainings]
+    bags: list[Bag] = Parallel(n_jobs=n_jobs)(
+        delayed(_train_bag_on_one_thread)(training) for training in trainings
+    )
+    return bags
+
+
+def _train_bag(training: BagTraining) -> Bag:
+    """Train one network; the global random state is not changed."""
+    bar = ProgressBar("epoch")
+
+    def report(row: dict[str, Any]) -> None:
+        text = f"loss {row['train_loss']:.4f}, validation loss {row['valid_loss']:.4f}"
+        text += f", metric {row['valid_metric']:.4f}"
+        text += "" if row["temperature"] is None else f", temperature {row['temperature']:.3f}"
+        bar.show(row["phase"], row["epoch"] + 1, training.phases[0].max_epochs, text)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(training.seed)
+        fit = Fit(
+            training.network, training.train, training.valid, training.metric,
+            batch_size=training.batch_size, seed=training.seed, constraints=training.constraints,
+            report=report if training.verbose else None, checkpoint=training.checkpoint,
+        )  # fmt: skip
+        try:
+            fit.run(copy.deepcopy(training.phases))
+        finally:
+            bar.close()
+    return Bag(training.network, fit.history, predict_logits(training.network, training.valid.x))
+
+
+def _train_bag_on_one_thread(training: BagTraining) -> Bag:
+    """Train in one of several processes, which must not compete for cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _train_bag(training)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def describe_satisfaction(constraints: Sequence[Constraint], matrix: Tensor) -> dict[str, dict[str, Any]]:
+    """Describe whether a confusion matrix satisfies each constraint.
+
+    >>> from evalign import metrics
+    >>> describe_satisfaction([metrics.precision() >= 0.5], torch.tensor([[6.0, 1.0], [0.0, 3.0]]))
+    {'precision() >= 0.5': {'value': 0.75, 'slack': 0.25, 'satisfied': True}}
+    """
+    facts = {}
+    for constraint in constraints:
+        value, slack = float(constraint.metric(matrix)), float(constraint.slack(matrix))
+        facts[constraint.name] = {"value": value, "slack": slack, "satisfied": slack >= 0}
+    return facts
+
+
+def choose_batch_size(batch_size: int | str, counts: NDArray[Any]) -> int:
+    """Return the batch size; for `"auto"`, what the classes need in at least eight steps per epoch.
+
+    >>> choose_batch_size("auto", np.array([9000, 1000]))
+    1016
+    """
+    if batch_size != "auto":
+        return int(batch_size)
+    advice = batch_size_advice(len(counts), (counts / counts.sum()).tolist()).rows
+    return max(32, min(advice, 4096, int(counts.sum()) // 8))
+
+
+def _build_own_network(network: Any, n_features: int, d: int) -> nn.Module:
+    """Copy or build the network of the user, and try it on two rows."""
+    model = copy.deepcopy(network) if isinstance(network, nn.Module) else network(n_features, d)
+    wanted = f"to give an nn.Module from {n_features} features to {d} logits"
+    if not isinstance(model, nn.Module) or not list(model.parameters()):
+        raise expected("network", wanted, type(model).__name__)
+    mode = model.training
+    try:
+        with torch.no_grad():
+            logits = model.eval()(torch.zeros(2, n_features))
+    except (RuntimeError, TypeError) as error:
+        raise expected("network", wanted, f"an error ({error})") from None
+    if not isinstance(logits, Tensor) or logits.shape != (2, d):
+        raise expected("network", wanted, f"shape {tuple(getattr(logits, 'shape', ()))} for two rows")
+    return model.train(mode)
+
+
+def _fit_scaler(X: Any, weight: Floats | None) -> StandardScaler:
+    """Fit centring and scaling on rows with a weight above 0; sparse features are only scaled."""
+    if weight is not None:
+        if not (weight > 0).any():
+            raise expected("sample_weight", "above 0 for some of the training rows", "zeros only")
+        X = X[weight > 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
+
+
+def _restore_scaler(facts: dict[str, Any], tensors: dict[str, Tensor]) -> StandardScaler:
+    scaler = StandardScaler(with_mean=facts["with_mean"])
+    for name in ("mean_", "scale_", "var_"):
+        stored = tensors.get(f"scaler.{name}")
+        setattr(scaler, name, None if stored is None else stored.numpy())
+    if scaler.scale_ is None or len(scaler.scale_) != facts["n_features_in"]:
+        raise expected("folder", "with one scale per feature", facts["n_features_in"])
+    scaler.n_features_in_ = facts["n_features_in"]
+    return scaler
+
+
+def _scale(X: Any, scaler: StandardScaler, device: str) -> Any:
+    """Scale features to a float32 tensor, or to a CSR matrix if they are sparse and stay so."""
+    if sparse.issparse(X) and scaler.with_mean:
+        X = X.toarray()
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = scaler.transform(X).astype(np.float32)
+    values = scaled.data if sparse.issparse(scaled) else scaled
+    if np.isnan(values).any():
+        raise expected("X", "that can be scaled", "values that are too large")
+    np.clip(values, -MAX_DEVIATIONS, MAX_DEVIATIONS, out=values)
+    return scaled.tocsr() if sparse.issparse(scaled) else torch.from_numpy(scaled).to(device)
+
+
+def _join(parts: Sequence[TrainingData]) -> TrainingData:
+    """Join the targets and weights of several parts."""
+    weights = [part.weight for part in parts if part.weight is not None]
+    return TrainingData(None, torch.cat([part.y for part in parts]), torch.cat(weights) if weights else None)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from evalign import metrics
-from evalign.estimators import Problem, phases
+from evalign.estimators import PhaseSettings, build_phases
 from evalign.metrics import Metric
 from evalign.papers import networks
 from evalign.papers._data import Parts
@@ -95,8 +95,8 @@ def _alone(
 def _plan(row: Row, parts: Parts, setting: Mapping[str, Any], metric: Metric) -> list[Phase]:
     lr, epochs, patience = (setting[name] for name in ("lr", "max_epochs", "patience"))
     if row.method == "aligned":
-        problem = Problem(metric, parts.train.y, len(parts.class_names), None, lr, epochs, patience)
-        return phases("aligned", problem)
+        settings = PhaseSettings(metric, parts.train.y, len(parts.class_names), None, lr, epochs, patience)
+        return build_phases("aligned", settings)
     decay = setting.get("decay", 0.8)
     return [Phase(row.name, loss_of(row, parts), lr, epochs, patience, decay=decay)]
 

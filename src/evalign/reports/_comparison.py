@@ -37,7 +37,7 @@ def comparison_facts(comparison: Comparison) -> dict[str, Any]:
                     "fit_time": row.fit_time,
                     "error": row.error,
                     "slack": row.slack,
-                    "kept": row.kept,
+                    "kept": row.n_satisfied,
                     "values": row.values,
                 }
                 for row in comparison.rows

@@ -1,33 +1,38 @@
-"""`AutoClassifier`: whichever method is best for the metric on the user's data."""
+"""`AutoClassifier`: the method that is best for the metric on the user's data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from evalign._errors import check_integer, expected, show
+from evalign._errors import check_integer
 from evalign._typing import ConstraintsLike, MetricLike
-from evalign.selection.comparison import Comparison, Row, judge
-from evalign.selection.methods import METHODS, Maker, Methods, makers
-from evalign.selection.trials import Problem, Trial
+from evalign.selection.comparison import Comparison, Row, compare_on_splits, draw_seed
+from evalign.selection.methods import METHODS, Builder, Methods, build_methods
+from evalign.selection.problem import Problem
+from evalign.selection.trials import Trial, TrialOptions
 
-#: What a simpler method may cost at most, as a share of the best one's value.
-PRICE = 0.01
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: How much a simpler method may cost at most, as a fraction of the best value.
+TOLERANCE = 0.01
 
 
-def _chosen_has(name: str) -> Callable[[Any], bool]:
+def _best_has(name: str) -> Callable[[Any], bool]:
     def check(model: Any) -> bool:
-        # Before `fit` nobody knows; the method itself says then that it is not fitted.
+        # Before `fit` it is not known; the method itself then raises that it is not fitted.
         return not hasattr(model, "best_estimator_") or hasattr(model.best_estimator_, name)
 
     return check
@@ -36,32 +41,32 @@ def _chosen_has(name: str) -> Callable[[Any], bool]:
 class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The method that cross-validation finds best for the metric, fitted on all rows.
 
-    Of the methods that are no worse than the best by more than one standard error of the paired
-    difference, nor by more than 1 % of its value, it takes the simplest, and fits it on all rows. Where
-    rows of a class are few, another draw of the folds would often have chosen another method: then all
-    methods are tried on new folds too.
+    Among the methods that are worse than the best by at most one standard error of the paired difference, and
+    by at most 1 % of its value, it takes the simplest, and fits it on all rows. Where a class has few rows,
+    other folds would often lead to another choice: then all methods are tried on further folds, too.
 
     Args:
-        metric: Anything `evalign.metrics.as_metric` understands.
-        constraints: Bounds such as `metrics.precision() >= 0.9`, or "precision >= 0.9"; methods that
-            keep them on the folds on average come first.
-        methods: Names of `evalign.selection.METHODS` (None: all), whose order there is from simple to
+        metric: Anything `evalign.metrics.as_metric` accepts.
+        constraints: Constraints such as `metrics.precision() >= 0.9`, or "precision >= 0.9"; methods that
+            satisfy them on average over the folds come first.
+        methods: Names of `evalign.selection.METHODS` (None: all), which are ordered from simple to
             elaborate; or a dictionary of classifiers by name, in that order.
-        cv: How many folds; fewer if a class has fewer rows.
-        n_repeats: How often the folds are drawn at most. They are drawn again until every method is worse
-            than the best by two standard errors, or its difference is known to 1 % of the best's value.
-        n_jobs: How many trials run at a time; if not 1, with one thread each.
-        random_state: Seed of the folds and of the methods.
-        verbose: 1 shows the progress on standard error.
-        preprocessor: A transformer for the features, fitted anew on the rows each method is fitted on; with
+        cv: The number of folds; fewer if a class has fewer rows.
+        n_repeats: The maximum number of times that folds are drawn. They are drawn again until every method
+            is worse than the best by two standard errors, or its difference is known to 1 % of the value.
+        preprocessor: A transformer for the features, fitted anew on the rows each method is fitted on. With
             it the features need not be numbers, and `best_estimator_` is a pipeline.
-        trials_file: A file for finished trials; a killed `fit` called again does only what is missing. Needs
-            an integer `random_state`.
+        trials_file: A file for finished trials; a killed `fit` that is called again runs only what is
+            missing. Requires an integer `random_state`.
+        n_jobs: The number of trials run at a time, with one thread each; None runs one at a time and leaves
+            the threads to the libraries.
+        random_state: The seed of the folds and of the methods.
+        verbose: 1 shows a progress bar on standard error.
 
     Attributes:
         comparison_: The `Comparison` of the methods on the folds.
-        best_method_: The name of the method chosen.
-        best_estimator_: It, fitted on all rows.
+        best_method_: The name of the best method.
+        best_estimator_: The classifier of the best method, fitted on all rows.
         classes_: The class labels, sorted.
 
     >>> from sklearn.datasets import make_classification
@@ -90,97 +95,105 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         methods: Methods = None,
         cv: int = 5,
         n_repeats: int = 3,
+        preprocessor: Any = None,
+        trials_file: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
-        preprocessor: Any = None,
-        trials_file: str | PathLike[str] | None = None,
     ) -> None:
         self.metric = metric
         self.constraints = constraints
         self.methods = methods
         self.cv = cv
         self.n_repeats = n_repeats
+        self.preprocessor = preprocessor
+        self.trials_file = trials_file
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.trials_file = trials_file
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        parts = self.methods.values() if isinstance(self.methods, Mapping) else ["named"]
-        inputs = [get_tags(part).input_tags for part in parts if not isinstance(part, str)]
-        named = len(inputs) < len(list(parts))
-        tags.input_tags.sparse = named or any(one.sparse for one in inputs)
-        tags.input_tags.allow_nan = named or any(one.allow_nan for one in inputs)
+        methods = list(self.methods.values()) if isinstance(self.methods, Mapping) else ["named"]
+        inputs = [get_tags(method).input_tags for method in methods if not isinstance(method, str)]
+        any_named = len(inputs) < len(methods)
+        tags.input_tags.sparse = any_named or any(one.sparse for one in inputs)
+        tags.input_tags.allow_nan = any_named or any(one.allow_nan for one in inputs)
         return tags
 
-    def fit(self, X: Any, y: Any) -> AutoClassifier:
-        """Choose by cross-validation, and fit the choice on all rows."""
-        X, y = self._checked(X, y)
-        problem = Problem.checked(X, y, self.metric, self.constraints, self.preprocessor)
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose a method by cross-validation, and fit it on all rows."""
+        if self.preprocessor is None:  # else it knows best what it accepts
+            X, y = self._validate(X, y, ensure_min_samples=2)
+        return self._fit(Problem.check(X, y, self.metric, self.constraints, self.preprocessor))
+
+    def fit_problem(self, problem: Problem) -> Self:
+        """Fit on a problem that is already checked, with its own metric, constraints and preprocessor."""
+        if problem.preprocessor is None:
+            problem = replace(problem, X=self._validate(problem.X))
+        return self._fit(problem)
+
+    def _fit(self, problem: Problem) -> Self:
         check_integer(2, cv=self.cv)
         check_integer(n_repeats=self.n_repeats)
-        if self.trials_file is not None and not isinstance(self.random_state, int | np.integer):
-            raise expected("random_state", "to be an integer with `trials_file`", show(self.random_state))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        methods = makers(self.methods, problem)
-        self.comparison_ = self._compared(problem, methods, seed)
-        # The order of a dictionary is the user's own word on what is simple.
-        order = (
-            methods if isinstance(self.methods, Mapping) else [name for name in METHODS if name in methods]
-        )
+        seed = draw_seed(self.random_state, self.trials_file)
+        builders = build_methods(self.methods, problem)
+        self.comparison_ = self._compare(problem, builders, seed)
+        # The order of a dictionary is the user's own, from simple to elaborate.
+        given = isinstance(self.methods, Mapping)
+        order = builders if given else [name for name in METHODS if name in builders]
         self.best_method_ = simplest_near_best(self.comparison_, order)
-        self.best_estimator_ = methods[self.best_method_](seed).fit(X, y)
+        self.best_estimator_ = builders[self.best_method_](seed).fit(problem.X, problem.y)
         self.classes_ = problem.classes
+        self._has_preprocessor = problem.preprocessor is not None
         return self
 
-    def _compared(self, problem: Problem, methods: dict[str, Maker], seed: int) -> Comparison:
-        """The methods on one draw of the folds after the other, until the choice is clear."""
+    def _compare(self, problem: Problem, builders: dict[str, Builder], seed: int) -> Comparison:
+        """Compare the methods on one draw of the folds after the other, until the choice is clear."""
         fewest = int(np.unique(problem.y, return_counts=True)[1].min())
+        options = TrialOptions(self.n_jobs, self.trials_file, bool(self.verbose))
         splits: list[Any] = []
         trials: dict[tuple[str, int], Trial] = {}
-        show = bool(self.verbose)
         for repeat in range(self.n_repeats):
             folds = StratifiedKFold(min(int(self.cv), fewest), shuffle=True, random_state=seed + repeat)
             splits += folds.split(np.zeros(len(problem.y)), problem.y)
-            found = judge(problem, methods, splits, seed, self.n_jobs, None, self.trials_file, show, trials)
-            if settled(found):
+            comparison = compare_on_splits(problem, builders, splits, seed, options, trials=trials)
+            if is_clear(comparison):
                 break
-        return found
+        return comparison
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row."""
-        return np.asarray(self._delegated("predict", X))
+        """Predict the class of each row."""
+        return np.asarray(self._delegate("predict", X))
 
-    @available_if(_chosen_has("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """The probability of each class, where the method chosen has it."""
-        return np.asarray(self._delegated("predict_proba", X))
+        """Predict the probability of each class, if the best method can."""
+        return np.asarray(self._delegate("predict_proba", X))
 
-    @available_if(_chosen_has("decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(_best_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """The scores, where the method chosen has them."""
-        return np.asarray(self._delegated("decision_function", X))
+        """Return the scores of each row, if the best method has them."""
+        return np.asarray(self._delegate("decision_function", X))
 
-    def _delegated(self, name: str, X: Any) -> Any:
-        check_is_fitted(self, "best_estimator_")
-        return getattr(self.best_estimator_, name)(self._checked(X))
+    def _delegate(self, name: str, X: Any) -> Any:
+        check_is_fitted(self)
+        X = X if self._has_preprocessor else self._validate(X, reset=False)
+        return getattr(self.best_estimator_, name)(X)
 
-    def _checked(self, X: Any, *y: Any) -> Any:
-        if self.preprocessor is not None:  # it knows best what it takes
-            return (X, np.asarray(y[0])) if y else X
+    def _validate(self, X: Any, *y: Any, **settings: Any) -> Any:
         sparse = "csr" if get_tags(self).input_tags.sparse else False
-        new = {"ensure_min_samples": 2} if y else {"reset": False}
-        return validate_data(self, X, *y, accept_sparse=sparse, ensure_all_finite="allow-nan", **new)
+        return validate_data(self, X, *y, accept_sparse=sparse, ensure_all_finite="allow-nan", **settings)
 
 
 def simplest_near_best(comparison: Comparison, order: Iterable[str]) -> str:
-    """The first method in order whose mean is within one standard error of the best, and within 1 % of it.
+    """Return the first method whose mean is within one standard error of the best, and within 1 % of it.
 
-    The standard error is that of the paired difference to the best; over few folds it is so wide that it
-    would give away too much alone. Where the best keeps the constraints, so must the method; where it
+    The standard error is that of the paired difference from the best; over few folds it is so wide that
+    alone it would give away too much. Where the best satisfies the constraints, so must the method; where it
     does not, none is taken in its place.
     """
     best = comparison.row(comparison.best)
@@ -188,21 +201,21 @@ def simplest_near_best(comparison: Comparison, order: Iterable[str]) -> str:
         return best.method
     for row in map(comparison.row, order):
         if row.error is None and (row.slack is None or row.slack >= 0):
-            gap, error = _behind(row, comparison)
-            if gap <= min(error, PRICE * abs(np.mean(best.values))):
+            gap, error = _gap_to_best(row, comparison)
+            if gap <= min(error, TOLERANCE * abs(np.mean(best.values))):
                 return row.method
     return best.method
 
 
-def settled(comparison: Comparison) -> bool:
+def is_clear(comparison: Comparison) -> bool:
     """Whether every method is clearly worse than the best, or its difference is known to 1 % of the value."""
-    price = PRICE * abs(np.mean(comparison.row(comparison.best).values))
-    found = [_behind(row, comparison) for row in comparison.rows if row.error is None]
-    return all(gap > 2 * error or error <= price for gap, error in found)
+    tolerance = TOLERANCE * abs(np.mean(comparison.row(comparison.best).values))
+    gaps = [_gap_to_best(row, comparison) for row in comparison.rows if row.error is None]
+    return all(gap > 2 * error or error <= tolerance for gap, error in gaps)
 
 
-def _behind(row: Row, comparison: Comparison) -> tuple[float, float]:
-    """How much worse than the best a method is on the same folds, and the standard error of that."""
+def _gap_to_best(row: Row, comparison: Comparison) -> tuple[float, float]:
+    """Return how much worse than the best a method is on the same folds, and the standard error of that."""
     best = comparison.row(comparison.best)
     gaps = (np.array(best.values) - np.array(row.values)) * (1 if comparison.higher_is_better else -1)
     return float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(len(gaps))

@@ -1,19 +1,16 @@
-"""`compare`: methods on the same splits of the user's data, with the evidence."""
+"""`compare`: methods on the same splits of the data, with the evidence."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -21,15 +18,30 @@ from sklearn.utils import check_random_state
 
 from evalign._errors import check_integer, expected, is_number, show, suggest
 from evalign._typing import ConstraintsLike, MetricLike
-from evalign.selection.methods import Maker, Methods, makers
-from evalign.selection.trials import Problem, Results, Task, Trial, run, with_progress
+from evalign.selection.methods import Builder, Methods, build_methods
+from evalign.selection.problem import Problem
+from evalign.selection.trials import Trial, TrialOptions, TrialTask, run_trials
 
 Splits = Sequence[tuple[NDArray[Any], NDArray[Any]]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method in a comparison; times are seconds, `slack` is the worst constraint's mean on test parts."""
+    """A method in a comparison.
+
+    Attributes:
+        method: Its name.
+        values: The metric on each test part.
+        mean: Their mean.
+        standard_error: The standard error of the mean over the splits.
+        difference: The mean difference from the reference, on the same splits.
+        interval: The 95 % interval of the difference; see `Comparison`.
+        fit_time: The mean seconds to fit.
+        predict_time: The mean seconds to predict a test part.
+        slack: The mean slack of the worst constraint.
+        n_satisfied: The number of splits in which all constraints are satisfied.
+        error: Why the method failed, or None.
+    """
 
     method: str
     values: tuple[float, ...] = ()
@@ -40,17 +52,17 @@ class Row:
     fit_time: float | None = None
     predict_time: float | None = None
     slack: float | None = None
-    kept: int | None = None
+    n_satisfied: int | None = None
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found: a row for each method, differences to the reference, the best and advice.
+    """The result of `compare`: one row per method, the differences from the reference, the best, and advice.
 
-    `standard_error` is that of the mean over the splits. `interval` holds the difference to the
-    reference with 95 %, corrected for training parts that overlap: its variance over k splits is
-    s^2 (1/k + n_test/n_train), with k - 1 degrees of freedom.
+    The `interval` of a row contains the difference from the reference with 95 % confidence, corrected for
+    training parts that overlap: its variance over k splits is s^2 (1/k + n_test/n_train), with k - 1 degrees
+    of freedom.
 
     References:
         Nadeau and Bengio (2003), Inference for the generalization error.
@@ -63,56 +75,57 @@ class Comparison:
     rows: tuple[Row, ...]
 
     def row(self, method: str) -> Row:
-        """The row of a method."""
+        """Return the row of a method."""
         return next(row for row in self.rows if row.method == method)
 
     @property
     def best(self) -> str:
-        """The method with the best mean, of those that keep the constraints on average, if any does."""
+        """The method with the best mean, among those that satisfy the constraints on average, if any does."""
 
-        def standing(row: Row) -> tuple[float, float]:
+        def rank(row: Row) -> tuple[float, float]:
             assert row.mean is not None
             slack = math.inf if row.slack is None or row.slack >= 0 else row.slack
             return slack, row.mean if self.higher_is_better else -row.mean
 
-        return max((row for row in self.rows if row.error is None), key=standing).method
+        return max((row for row in self.rows if row.error is None), key=rank).method
 
     @property
     def advice(self) -> str:
-        """What to do, in a sentence."""
+        """What to do, in one sentence."""
         best, reference = self.row(self.best), self.row(self.reference)
-        text = f"{best.method}: {self.metric} {_plus_minus(best)}"
+        text = f"{best.method}: {self.metric} {_format_mean(best)}"
+        constraints = " and ".join(self.constraints)
         if best.slack is not None and best.slack < 0:
-            bounds = " and ".join(self.constraints)
-            return f"{text}; no method keeps {bounds} on average, and it misses least, by {-best.slack:.3f}."
+            text += f"; no method satisfies {constraints} on average"
+            return f"{text}, and this one violates it least, by {-best.slack:.3f}."
         if best.method == reference.method:
             return f"{text}; no other method has a better mean."
         if best.difference is None:
-            return f"{text}, the best mean; {reference.method} failed, so there is no difference to it."
+            return f"{text}, the best mean; {reference.method} failed, so they cannot be compared."
         text += f", {best.difference:+.3f}"
         if best.interval is None:
-            return f"{text} over {reference.method}, from one split: repeat it to see whether that is chance."
+            return f"{text} over {reference.method}, from one split: use more to see whether that is chance."
         low, high = best.interval
         text += f" (95 % interval {low:.3f} to {high:.3f}) over {reference.method}"
         if reference.slack is not None and reference.slack < 0:
-            return f"{text}, which does not keep {' and '.join(self.constraints)}; use it."
+            return f"{text}, which violates {constraints}; use it."
         if low <= 0 <= high:
-            return f"{text}; the interval holds 0, so {reference.method} may be as good."
+            return f"{text}; the interval contains 0, so {reference.method} may be as good."
         return f"{text}; use it."
 
     def to_frame(self) -> Any:
-        """The rows as a pandas table."""
+        """Return the rows as a pandas table."""
         import pandas as pd
 
         table = pd.DataFrame([asdict(row) for row in self.rows]).set_index("method")
         ends = [row.interval or (math.nan, math.nan) for row in self.rows]
         table["low"], table["high"] = zip(*ends, strict=True)
         names = ["mean", "standard_error", "difference", "low", "high", "fit_time", "predict_time"]
-        return table[[*names, "slack", "kept", "error"]]
+        return table[[*names, "slack", "n_satisfied", "error"]]
 
     def to_markdown(self) -> str:
-        """The rows as a table in Markdown."""
-        head = ["method", self.metric, f"difference to {self.reference}", "95 % interval", "fit (s)"]
+        """Return the rows as a table in Markdown."""
+        head = ["method", self.metric, f"difference from {self.reference}", "95 % interval", "fit (s)"]
         head += [" and ".join(self.constraints)] * bool(self.constraints)
         lines = [head, ["---"] * len(head)]
         for row in self.rows:
@@ -121,169 +134,193 @@ class Comparison:
                 continue
             gap = "" if row.difference is None else f"{row.difference:+.3f}"
             interval = "" if row.interval is None else "{:.3f} to {:.3f}".format(*row.interval)
-            line = [row.method, _plus_minus(row), gap, interval, f"{row.fit_time:.2f}"]
-            lines.append(line + [f"kept in {row.kept} of {len(row.values)}"] * bool(self.constraints))
+            line = [row.method, _format_mean(row), gap, interval, f"{row.fit_time:.2f}"]
+            satisfied = f"satisfied in {row.n_satisfied} of {len(row.values)}"
+            lines.append(line + [satisfied] * bool(self.constraints))
         return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
     __str__ = to_markdown
 
     def to_json(self) -> str:
-        """The comparison as a text that `from_json` reads back."""
+        """Return the comparison as text that `from_json` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Comparison:
         """Read a comparison that `to_json` wrote."""
 
-        def tuples(facts: dict[str, Any]) -> dict[str, Any]:
+        def with_tuples(facts: dict[str, Any]) -> dict[str, Any]:
             return {name: tuple(part) if isinstance(part, list) else part for name, part in facts.items()}
 
-        content = tuples(json.loads(text))
-        return cls(**{**content, "rows": tuple(Row(**tuples(row)) for row in content["rows"])})
+        try:
+            content = with_tuples(json.loads(text))
+            return cls(**{**content, "rows": tuple(Row(**with_tuples(row)) for row in content["rows"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            hint = "It may be of another version of evalign: compare again."
+            raise expected("text", "to be a comparison", f"{text[:40]!r} ({error})"[:200], hint) from None
 
 
 def compare(
-    X: Any, y: Any, metric: MetricLike, methods: Methods = None,
-    n_repeats: int = 5, test_size: float = 0.2, n_jobs: int | None = 1, random_state: Any = 0, *,
-    constraints: ConstraintsLike = (), reference: str | None = None,
-    trials_file: str | PathLike[str] | None = None, verbose: bool | None = None, preprocessor: Any = None,
-) -> Comparison:  # fmt: skip
+    X: Any,
+    y: Any,
+    metric: MetricLike = "f1",
+    constraints: ConstraintsLike = (),
+    *,
+    methods: Methods = None,
+    n_repeats: int = 5,
+    test_size: float = 0.2,
+    reference: str | None = None,
+    preprocessor: Any = None,
+    trials_file: str | PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+    verbose: bool | None = None,
+) -> Comparison:
     """Compare methods on the same stratified splits of the data.
 
     Args:
         X: The features.
         y: The class of each row.
-        metric: Anything `evalign.metrics.as_metric` understands.
+        metric: Anything `evalign.metrics.as_metric` accepts.
+        constraints: Constraints such as `metrics.precision() >= 0.9`, or "precision >= 0.9".
         methods: Names of `evalign.selection.METHODS` (None: all), or a dictionary of classifiers by name.
-        n_repeats: How many splits.
-        test_size: The share of rows that each split sets aside to judge.
-        n_jobs: How many trials run at a time; if not 1, with one thread each.
-        random_state: Seed of the splits and of the methods.
-        constraints: Bounds such as `metrics.precision() >= 0.9`, or "precision >= 0.9".
-        reference: The method all others are compared with; `"network_rule"`, a network with cross-entropy
-            and a fitted decision rule, if it is among the methods, else the first.
-        trials_file: A file for finished trials; a killed run called again does only what is missing.
-        verbose: Show the progress on standard error; None: only on a terminal.
+        n_repeats: The number of splits.
+        test_size: The fraction of rows in the test part of each split.
+        reference: The method all others are compared with; by default `"network_rule"`, a network with
+            cross-entropy and a fitted decision rule, if it is among the methods, else the first.
         preprocessor: A transformer for the features, fitted anew on the rows each method is fitted on.
+        trials_file: A file for finished trials; a killed run that is called again runs only what is missing.
+            Requires an integer `random_state`.
+        n_jobs: The number of trials run at a time, with one thread each; None runs one at a time and leaves
+            the threads to the libraries.
+        random_state: The seed of the splits and of the methods.
+        verbose: Show a progress bar on standard error; None shows it on a terminal only.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> found = compare(X, y, "f1", {"guess": DummyClassifier(), "logistic": LogisticRegression()})
-    >>> found.best, round(found.row("guess").mean, 3)
+    >>> methods = {"guess": DummyClassifier(), "logistic": LogisticRegression()}
+    >>> comparison = compare(X, y, "f1", methods=methods)
+    >>> comparison.best, round(comparison.row("guess").mean, 3)
     ('logistic', 0.0)
     """
-    problem = Problem.checked(X, y, metric, constraints, preprocessor)
+    return compare_problem(
+        Problem.check(X, y, metric, constraints, preprocessor), methods=methods, n_repeats=n_repeats,
+        test_size=test_size, reference=reference, trials_file=trials_file, n_jobs=n_jobs,
+        random_state=random_state, verbose=verbose,
+    )  # fmt: skip
+
+
+def compare_problem(
+    problem: Problem,
+    *,
+    methods: Methods = None,
+    n_repeats: int = 5,
+    test_size: float = 0.2,
+    reference: str | None = None,
+    trials_file: str | PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+    verbose: bool | None = None,
+) -> Comparison:
+    """Compare methods on a problem that is already checked; see `compare`."""
     check_integer(n_repeats=n_repeats)
+    seed = draw_seed(random_state, trials_file)
+    splits = _draw_splits(problem, int(n_repeats), test_size, seed)
+    builders, options = build_methods(methods, problem), TrialOptions(n_jobs, trials_file, verbose)
+    return compare_on_splits(problem, builders, splits, seed, options, reference)
+
+
+def draw_seed(random_state: Any, trials_file: str | PathLike[str] | None) -> int:
+    """Draw one seed from `random_state`, which must be an integer with `trials_file`."""
     if trials_file is not None and not isinstance(random_state, int | np.integer):
         raise expected("random_state", "to be an integer with `trials_file`", show(random_state))
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    splits = _shuffled(problem, int(n_repeats), test_size, seed)
-    return judge(problem, makers(methods, problem), splits, seed, n_jobs, reference, trials_file, verbose)
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _shuffled(problem: Problem, n_repeats: int, test_size: float, seed: int) -> Splits:
-    """Stratified splits; every class must be among the rows to train on."""
+def _draw_splits(problem: Problem, n_repeats: int, test_size: float, seed: int) -> Splits:
+    """Draw stratified splits; every class must be in the training parts."""
     if not is_number(test_size) or not 0 < test_size < 1:
         raise expected("test_size", "in (0, 1)", show(test_size))
-    rows, classes = len(problem.y), problem.classes
-    if min(math.ceil(test_size * rows), math.floor((1 - test_size) * rows)) < len(classes):
-        raise expected("y", f"with a row of each of {len(classes)} classes in both parts", f"{rows} rows")
+    n_rows, classes = len(problem.y), problem.classes
+    if min(math.ceil(test_size * n_rows), math.floor((1 - test_size) * n_rows)) < len(classes):
+        wanted = f"with a row of each of {len(classes)} classes in both parts"
+        raise expected("y", wanted, f"{n_rows} rows")
     splitter = StratifiedShuffleSplit(n_repeats, test_size=float(test_size), random_state=seed)
-    splits = list(splitter.split(np.zeros(rows), problem.y))
+    splits = list(splitter.split(np.zeros(n_rows), problem.y))
     for train, _ in splits:
-        lost = np.setdiff1d(classes, problem.y[train])
-        if lost.size:
-            raise expected("test_size", "that leaves rows of every class", f"none of {show(lost[0])}")
+        absent = np.setdiff1d(classes, problem.y[train])
+        if absent.size:
+            wanted = "that leaves rows of every class to train on"
+            raise expected("test_size", wanted, f"none of {show(absent[0])}")
     return splits
 
 
-def judge(
-    problem: Problem, methods: dict[str, Maker], splits: Splits, seed: int, n_jobs: int | None,
-    reference: str | None = None, trials_file: str | PathLike[str] | None = None, verbose: bool | None = None,
+def compare_on_splits(
+    problem: Problem,
+    builders: dict[str, Builder],
+    splits: Splits,
+    seed: int,
+    options: TrialOptions,
+    reference: str | None = None,
     trials: dict[tuple[str, int], Trial] | None = None,
-) -> Comparison:  # fmt: skip
-    """Try every method on every split, and sum up; `trials` has those done before, and gets the others."""
-    reference = reference or ("network_rule" if "network_rule" in methods else next(iter(methods)))
-    if reference not in methods:
-        raise expected(
-            "reference", "to be one of `methods`", show(reference), suggest(str(reference), methods)
-        )
+) -> Comparison:
+    """Try every method on every split, and summarize; new trials are added to `trials`."""
+    reference = reference or ("network_rule" if "network_rule" in builders else next(iter(builders)))
+    if reference not in builders:
+        hint = suggest(str(reference), builders)
+        raise expected("reference", "to be one of `methods`", show(reference), hint)
     seeds = np.random.RandomState(seed).randint(2**31 - 1, size=len(splits)).tolist()
     trials = {} if trials is None else trials
     tasks = [
-        Task(name, repeat, partial(make, seeds[repeat]), *split)
-        for repeat, split in enumerate(splits)  # an interrupted run leaves whole n_repeats
-        for name, make in methods.items()
+        TrialTask(name, repeat, partial(build, seeds[repeat]), *split)
+        for repeat, split in enumerate(splits)  # an interrupted run leaves complete repeats
+        for name, build in builders.items()
         if (name, repeat) not in trials
     ]
-    for trial in _run(tasks, problem, n_jobs, trials_file, verbose):
+    for trial in run_trials(tasks, problem, options):
         trials[trial.method, trial.repeat] = trial
-    by_method = {name: [trials[name, repeat] for repeat in range(len(splits))] for name in methods}
-    share = len(splits[0][1]) / len(splits[0][0])
-    rows = tuple(_row(found, by_method[reference], share) for found in by_method.values())
+    by_method = {name: [trials[name, repeat] for repeat in range(len(splits))] for name in builders}
+    ratio = len(splits[0][1]) / len(splits[0][0])
+    rows = tuple(_summarize(own, by_method[reference], ratio) for own in by_method.values())
     if all(row.error is not None for row in rows):
         raise ValueError(f"All methods failed: {'; '.join(f'{row.method}: {row.error}' for row in rows)}")
-    bounds = tuple(one.name for one in problem.constraints)
-    return Comparison(problem.metric.name, problem.metric.higher_is_better, reference, bounds, rows)
+    constraints = tuple(constraint.name for constraint in problem.constraints)
+    return Comparison(problem.metric.name, problem.metric.higher_is_better, reference, constraints, rows)
 
 
-def _run(
-    tasks: list[Task], problem: Problem, n_jobs: int | None, trials_file: Any, verbose: bool | None
-) -> Iterator[Trial]:
-    """Do what is not yet in the trials_file; what is done is written at once."""
-    store = None if trials_file is None else Results(Path(trials_file), problem.identity)
-    known = store.read() if store else {}
-    keys = {(task.method, task.repeat): task.key if store else "" for task in tasks}
-    waiting = [task for task in tasks if keys[task.method, task.repeat] not in known]
-    for method, repeat in keys.keys() - {(task.method, task.repeat) for task in waiting}:
-        yield replace(known[keys[method, repeat]], repeat=repeat)
-    together: dict[tuple[int, str], list[Task]] = {}
-    for task in waiting:
-        together.setdefault((task.repeat, task.training), []).append(task)
-    if n_jobs in (None, 1):
-        found = (run(tasks, problem, one_thread=False) for tasks in together.values())
-    else:
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        found = parallel(delayed(run)(tasks, problem, one_thread=True) for tasks in together.values())
-    for trial in with_progress(chain.from_iterable(found), len(waiting), verbose):
-        if store and trial.error is None:  # what failed is tried again next time
-            store.append(keys[trial.method, trial.repeat], trial)
-        yield trial
-
-
-def _row(found: list[Trial], reference: list[Trial], share: float) -> Row:
-    """Sum up a method; `share` is the rows of a test part over those of its training part."""
-    method = found[0].method
-    error = next((trial.error for trial in found if trial.error is not None), None)
+def _summarize(trials: list[Trial], reference: list[Trial], ratio: float) -> Row:
+    """Summarize the trials of a method; `ratio` is the number of test rows over that of training rows."""
+    method = trials[0].method
+    error = next((trial.error for trial in trials if trial.error is not None), None)
     if error is not None:
         return Row(method, error=error)
-    values = np.array([trial.value for trial in found])
+    values = np.array([trial.value for trial in trials])
     gaps = values - np.array([trial.value for trial in reference])
     other = method != reference[0].method and bool(np.isfinite(gaps).all())
-    slacks = np.array([trial.slacks for trial in found])
+    slacks = np.array([trial.slacks for trial in trials])
     return Row(
         method,
         tuple(values.tolist()),
         float(values.mean()),
         float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None,
         float(gaps.mean()) if other else None,
-        corrected_interval(gaps, share) if other and len(values) > 1 else None,
-        float(np.mean([trial.fit_time for trial in found])),
-        float(np.mean([trial.predict_time for trial in found])),
+        corrected_interval(gaps, ratio) if other and len(values) > 1 else None,
+        float(np.mean([trial.fit_time for trial in trials])),
+        float(np.mean([trial.predict_time for trial in trials])),
         float(slacks.mean(0).min()) if slacks.size else None,
         int((slacks >= 0).all(1).sum()) if slacks.size else None,
     )
 
 
-def corrected_interval(gaps: NDArray[Any], share: float) -> tuple[float, float]:
-    """The corrected resampled t interval of the mean of paired differences, with 95 %."""
+def corrected_interval(gaps: NDArray[Any], ratio: float) -> tuple[float, float]:
+    """Return the 95 % corrected resampled t interval of the mean of paired differences."""
     k = len(gaps)
-    error = math.sqrt(float(gaps.var(ddof=1)) * (1 / k + share))
+    error = math.sqrt(float(gaps.var(ddof=1)) * (1 / k + ratio))
     half = float(student.ppf(0.975, k - 1)) * error
     return float(gaps.mean()) - half, float(gaps.mean()) + half
 
 
-def _plus_minus(row: Row) -> str:
+def _format_mean(row: Row) -> str:
     return f"{row.mean:.3f}" + ("" if row.standard_error is None else f" +/- {row.standard_error:.3f}")

@@ -17,21 +17,23 @@ from sklearn.utils import get_tags
 
 from evalign._errors import expected, show, suggest
 from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision
-from evalign.metrics import Metric
-from evalign.selection.trials import Constraints, Problem, set_where_none
+from evalign.metrics import Constraint, Metric
+from evalign.selection._settings import set_where_none
+from evalign.selection.problem import Problem
 
-#: A method made ready: a seed in, an unfitted classifier out.
-Maker = Callable[[int | None], Any]
-#: What a user may give: names of methods, or classifiers (or names of methods) by names of one's own.
+Constraints = tuple[Constraint, ...]
+#: A method for a problem: takes a seed and returns an unfitted classifier.
+Builder = Callable[[int | None], Any]
+#: The methods a user asks for: names, or classifiers (or names of methods) by names of one's own.
 Methods = Sequence[str] | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to a classifier for a metric: what it is, and its factory (metric, constraints, random_state)."""
+    """A description, and a function (metric, constraints, random_state) -> unfitted classifier."""
 
     description: str
-    make: Callable[[Metric, Constraints, Any], Any]
+    build: Callable[[Metric, Constraints, Any], Any]
 
 
 def _booster(settings: dict[str, Any], metric: Metric, constraints: Constraints, random_state: Any) -> Any:
@@ -39,29 +41,29 @@ def _booster(settings: dict[str, Any], metric: Metric, constraints: Constraints,
 
 
 def _forest(metric: Metric, constraints: Constraints, random_state: Any) -> Any:
-    # Out of bag some third of the trees speak of a row: of 200, enough for a rule as good as that of folds.
+    # About a third of the trees did not see a row: of 200, enough for a rule as good as one from folds.
     forest = RandomForestClassifier(200, min_samples_leaf=2, random_state=random_state)
     return MetricDecision(forest, metric, constraints, cv="out_of_bag", random_state=random_state)
 
 
 def _network(strategy: str, rule: bool, metric: Metric, constraints: Constraints, random_state: Any) -> Any:
-    # Smaller than by default, since a comparison trains many; faster, since few rows end a slow one early.
-    # The metric needs its batches large, cross-entropy does not.
+    # Smaller than by default, since a comparison trains many networks; faster, since with few rows a slow one
+    # is stopped early. The metric needs large batches, cross-entropy does not.
     pace = {"learning_rate": 3e-3} if strategy == "aligned" else {"learning_rate": 2e-3, "batch_size": 256}
     small: dict[str, Any] = {"hidden": (128, 64), "rule": rule, "random_state": random_state, **pace}
-    return MetricClassifier(metric, strategy, constraints=constraints, **small)
+    return MetricClassifier(metric, constraints, strategy=strategy, **small)
 
 
 _PLAIN: dict[str, Any] = {"strategy": "log_loss", "rule": False, "n_bags": 1}
 _BALANCED = {**_PLAIN, "class_weight": "balanced"}
-_RULED = {**_PLAIN, "rule": True}
+_RULE = {**_PLAIN, "rule": True}
 
 #: Every named method, from the simplest to the most elaborate: trees before networks, which need more
 #: settings and more time.
 METHODS: dict[str, Method] = {
     "lightgbm": Method("LightGBM, stopped early", partial(_booster, _PLAIN)),
     "lightgbm_balanced": Method("LightGBM with balanced class weights", partial(_booster, _BALANCED)),
-    "lightgbm_rule": Method("LightGBM and a fitted rule", partial(_booster, _RULED)),
+    "lightgbm_rule": Method("LightGBM and a fitted rule", partial(_booster, _RULE)),
     "booster": Method("LightGBM boosted on the metric and a fitted rule", partial(_booster, {})),
     "random_forest_rule": Method("a random forest and a fitted rule", _forest),
     "network": Method("a network on cross-entropy", partial(_network, "cross_entropy", False)),
@@ -76,8 +78,13 @@ METHODS: dict[str, Method] = {
 }
 
 
-def makers(methods: Methods, problem: Problem) -> dict[str, Maker]:
-    """How each method asked for is made, by name; None asks for all."""
+def build_methods(methods: Methods, problem: Problem) -> dict[str, Builder]:
+    """Return a function (seed) -> unfitted classifier for each method by name; None means all methods.
+
+    >>> problem = Problem.check([[1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1], "mcc")
+    >>> build_methods(["lightgbm"], problem)["lightgbm"](0).strategy
+    'log_loss'
+    """
     if methods is None:
         methods = list(METHODS)
     if isinstance(methods, str) or not isinstance(methods, Sequence | Mapping):
@@ -88,40 +95,41 @@ def makers(methods: Methods, problem: Problem) -> dict[str, Maker]:
         methods = {name: name for name in methods}
     if not methods:
         raise expected("methods", "with at least one method", "none")
-    found = {str(name): _maker(method, problem) for name, method in methods.items()}
+    builders = {str(name): _as_builder(method, problem) for name, method in methods.items()}
     if problem.preprocessor is None:
-        return found
-    return {name: partial(_prepared, make, problem.preprocessor) for name, make in found.items()}
+        return builders
+    return {name: partial(_prepend, problem.preprocessor, build) for name, build in builders.items()}
 
 
-def _maker(method: Any, problem: Problem) -> Maker:
+def _as_builder(method: Any, problem: Problem) -> Builder:
     if isinstance(method, str):
         if method not in METHODS:
             raise expected("methods", "to be known names", repr(method), suggest(method, METHODS))
-        make = partial(METHODS[method].make, problem.metric, problem.constraints)
-        return partial(_imputed, make) if problem.preprocessor is None and has_missing(problem.X) else make
+        build = partial(METHODS[method].build, problem.metric, problem.constraints)
+        impute = problem.preprocessor is None and _has_missing(problem.X)
+        return partial(_impute, build) if impute else build
     if not hasattr(method, "fit") or not hasattr(method, "predict") or isinstance(method, type):
         raise expected("methods", "to be names or scikit-learn classifiers", show(method))
     return lambda seed: set_where_none(clone(method), "random_state", seed)
 
 
-def _prepared(make: Maker, preprocessor: Any, seed: int | None) -> Any:
-    """A method on prepared features; the preparation is fitted on the rows the method is fitted on."""
-    return make_pipeline(clone(preprocessor), make(seed))
+def _prepend(preprocessor: Any, build: Builder, seed: int | None) -> Any:
+    """Build a pipeline, so that the preprocessor is fitted on the rows the method is fitted on."""
+    return make_pipeline(clone(preprocessor), build(seed))
 
 
-def _imputed(make: Maker, seed: int | None) -> Any:
-    """A method that knows no NaN gets the medians in their place."""
-    estimator = make(seed)
+def _impute(build: Builder, seed: int | None) -> Any:
+    """Build a method; one that does not accept NaN gets medians in their place."""
+    estimator = build(seed)
     if get_tags(estimator).input_tags.allow_nan:
         return estimator
     return make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), estimator)
 
 
-def has_missing(X: Any) -> bool:
-    """Whether a table of numbers has NaN.
+def _has_missing(X: Any) -> bool:
+    """Whether a table of numbers contains NaN.
 
-    >>> has_missing([[1.0, float("nan")]]), has_missing([["text"]])
+    >>> _has_missing([[1.0, float("nan")]]), _has_missing([["text"]])
     (True, False)
     """
     try:

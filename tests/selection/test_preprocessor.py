@@ -1,4 +1,4 @@
-"""Tables that are not numbers: `prepare` in `compare` and `AutoClassifier`; models trained once."""
+"""`preprocessor` in `compare` and `AutoClassifier`; methods that share their training."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from evalign import AutoClassifier, MetricBooster, MetricClassifier, compare
-from evalign.selection import trials as _trials
+from evalign.selection.trials import TrialTask
 
 RANDOM = np.random.default_rng(0)
 TABLE = pd.DataFrame({"size": RANDOM.normal(size=200), "colour": RANDOM.choice(["red", "blue"], 200)})
@@ -19,7 +19,7 @@ Y = np.where(TABLE["size"] + 2 * (TABLE["colour"] == "red") + RANDOM.normal(size
 
 
 class Spy(StandardScaler):
-    """Remembers how many rows it was fitted on."""
+    """Records the number of rows it was fitted on."""
 
     seen: ClassVar[list[int]] = []
 
@@ -28,20 +28,22 @@ class Spy(StandardScaler):
         return super().fit(X, y, sample_weight)
 
 
-PREPARE = make_column_transformer((Spy(), ["size"]), (OneHotEncoder(), ["colour"]))
+PREPROCESSOR = make_column_transformer((Spy(), ["size"]), (OneHotEncoder(), ["colour"]))
 METHODS = {"guess": DummyClassifier(), "logistic": LogisticRegression()}
 
 
-def test_the_preparation_is_fitted_on_training_rows_only():
+def test_the_preprocessor_is_fitted_on_training_rows_only():
     Spy.seen.clear()
-    found = compare(TABLE, Y, "balanced_accuracy", METHODS, n_repeats=2, preprocessor=PREPARE)
-    assert found.best == "logistic"
+    comparison = compare(
+        TABLE, Y, "balanced_accuracy", methods=METHODS, n_repeats=2, preprocessor=PREPROCESSOR
+    )
+    assert comparison.best == "logistic"
     assert Spy.seen == [160] * 4
-    assert not hasattr(PREPARE, "transformers_")
+    assert not hasattr(PREPROCESSOR, "transformers_")
 
 
-def test_aligned_classifier_predicts_from_the_table_itself(tmp_path):
-    settings = {"methods": METHODS, "cv": 3, "random_state": 0, "prepare": PREPARE}
+def test_auto_classifier_predicts_from_the_table_itself(tmp_path):
+    settings = {"methods": METHODS, "cv": 3, "random_state": 0, "preprocessor": PREPROCESSOR}
     model = AutoClassifier("balanced_accuracy", **settings, trials_file=tmp_path / "trials.jsonl").fit(
         TABLE, Y
     )
@@ -55,25 +57,27 @@ def test_aligned_classifier_predicts_from_the_table_itself(tmp_path):
     )
     assert Spy.seen == [200]  # no trial was run again, only the refit
     np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
-    with pytest.raises(ValueError, match="`random_state` to be an integer with `results`"):
-        AutoClassifier(trials_file=tmp_path / "t", preprocessor=PREPARE).fit(TABLE, Y)
+    with pytest.raises(ValueError, match="`random_state` to be an integer with `trials_file`"):
+        AutoClassifier(trials_file=tmp_path / "t", preprocessor=PREPROCESSOR).fit(TABLE, Y)
 
 
-def test_bad_preparations_are_refused():
-    with pytest.raises(ValueError, match="Expected `prepare` to be a scikit-learn transformer"):
-        compare(TABLE, Y, "f1", METHODS, preprocessor="scale")
+def test_invalid_preprocessors_are_rejected():
+    with pytest.raises(ValueError, match="Expected `preprocessor` to be a scikit-learn transformer"):
+        compare(TABLE, Y, "f1", methods=METHODS, preprocessor="scale")
 
 
 NETWORK = {"hidden": (8,), "max_epochs": 5}
-TREES = {"n_estimators": 20, "bags": 1, "n_jobs": 1}
+TREES = {"n_estimators": 20, "n_bags": 1, "n_jobs": 1}
 
 
-@pytest.mark.parametrize("prepare", [None, StandardScaler()], ids=["plain", "prepared"])
+@pytest.mark.parametrize("preprocessor", [None, StandardScaler()], ids=["plain", "preprocessor"])
 @pytest.mark.parametrize(
     ("kind", "strategy", "other", "settings"),
     [(MetricClassifier, "cross_entropy", "focal", NETWORK), (MetricBooster, "log_loss", "metric", TREES)],
 )
-def test_with_and_without_its_rule_it_is_trained_once(kind, strategy, other, settings, prepare, monkeypatch):
+def test_methods_that_differ_only_in_the_rule_are_trained_once(
+    kind, strategy, other, settings, preprocessor, monkeypatch
+):
     X = np.stack([TABLE["size"], TABLE["colour"] == "red"], axis=1).astype(float)
     methods = {
         "plain": kind("f1", strategy=strategy, rule=False, **settings),
@@ -81,25 +85,26 @@ def test_with_and_without_its_rule_it_is_trained_once(kind, strategy, other, set
         "other": kind("f1", strategy=other, rule=True, **settings),
     }
     alone = {
-        name: compare(X, Y, "f1", {name: one}, n_repeats=2, preprocessor=prepare).rows[0].values
+        name: compare(X, Y, "f1", methods={name: one}, n_repeats=2, preprocessor=preprocessor).rows[0].values
         for name, one in methods.items()
     }
     fitted, fit = [], kind.fit
     monkeypatch.setattr(kind, "fit", lambda self, *rows: (fitted.append(self.rule), fit(self, *rows))[1])
-    found = compare(X, Y, "f1", methods, n_repeats=2, preprocessor=prepare)
-    assert {row.method: row.values for row in found.rows} == alone
+    comparison = compare(X, Y, "f1", methods=methods, n_repeats=2, preprocessor=preprocessor)
+    assert {row.method: row.values for row in comparison.rows} == alone
     assert fitted == [True] * 4
     assert alone["plain"] != alone["ruled"]
 
 
-def test_an_error_in_a_shared_training_is_told_of_each_method():
+def test_an_error_in_a_shared_training_is_reported_for_each_method():
     X = TABLE[["size"]].to_numpy()
     methods = {
-        rule: MetricClassifier("f1", "cross_entropy", rule=rule == "ruled", lr=-1.0)
+        rule: MetricClassifier("f1", strategy="cross_entropy", rule=rule == "ruled", learning_rate=-1.0)
         for rule in ("plain", "ruled")
     }
     with pytest.raises(
-        ValueError, match=r"plain: ValueError: Expected `lr`.*ruled: ValueError: Expected `lr`"
+        ValueError,
+        match=r"plain: ValueError: Expected `learning_rate`.*ruled: ValueError: Expected `learning_rate`",
     ):
-        compare(X, Y, "f1", methods, n_repeats=1)
-    assert _trials.Task("broken", 0, lambda: 1 / 0, X, X).training == "broken cannot be made"
+        compare(X, Y, "f1", methods=methods, n_repeats=1)
+    assert TrialTask("broken", 0, lambda: 1 / 0, X, X).training == "broken cannot be built"

@@ -1,0 +1,171 @@
+"""Saving and loading of fitted classifiers: JSON and binary parts, of which nothing is executed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from evalign import metrics
+from evalign._errors import expected, show
+from evalign._files import read_bundle, write_bundle
+from evalign.decisions import DecisionRule
+from evalign.metrics import Metric
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+NAME = "model"
+
+
+class SaveMixin:
+    """`save` and `load` for a classifier that turns its fitted state into facts and parts, and back.
+
+    A subclass extends `_get_fitted_state` and `_set_fitted_state`; the labels, features, score and rule that
+    all classifiers have are here.
+    """
+
+    #: What the files of the parts end with.
+    _part_suffix: ClassVar[str]
+    #: Settings that are not saved: they cannot be, or they are not part of the model.
+    _unsaved_settings: ClassVar[tuple[str, ...]] = ()
+
+    classes_: NDArray[Any]
+    rule_: DecisionRule | None
+    validation_score_: float
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Save the fitted classifier into a folder.
+
+        The folder contains either the old classifier or the new one, whenever the process is killed.
+
+        Raises:
+            ValueError: If something could not be loaded again, such as a metric without a text form.
+        """
+        check_is_fitted(self)
+        facts, parts = self._get_fitted_state()
+        facts = {"kind": type(self).__name__, **facts, "settings": settings_to_json(self)}
+        write_bundle(Path(folder), NAME, facts, parts, self._part_suffix)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Self:
+        """Load a fitted classifier that `save` wrote, in this version or an older one.
+
+        Nothing in the files is executed. Damaged and forged files are rejected.
+        """
+        return cls._load(folder)
+
+    @classmethod
+    def _load(cls, folder: str | PathLike[str], **settings: Any) -> Self:
+        facts, parts = read_bundle(Path(folder), NAME, cls._part_suffix, cls.__name__)
+        with _explain_damage(folder):
+            model = cls(**{**settings_from_json(facts["settings"]), **settings})
+            model._set_fitted_state(facts, parts)
+        return model
+
+    def _get_fitted_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return the fitted attributes as facts for JSON and as binary parts."""
+        labels: list[Any] = self.classes_.tolist()
+        if not all(isinstance(label, str | int | float | bool) for label in labels):
+            raise expected("y", "with labels that are texts or numbers, to be saved", repr(labels[0]))
+        names, n_features = getattr(self, "feature_names_in_", None), getattr(self, "n_features_in_", None)
+        facts = {
+            "classes": labels,
+            "classes_dtype": self.classes_.dtype.str,
+            "n_features_in": None if n_features is None else int(n_features),
+            "feature_names_in": None if names is None else names.tolist(),
+            "validation_score": float(self.validation_score_),
+            "rule": None if self.rule_ is None else self.rule_.to_json(),
+        }
+        return facts, {}
+
+    def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
+        """Set the fitted attributes from what `_get_fitted_state` returned."""
+        dtype = np.dtype(facts["classes_dtype"])
+        self.classes_ = np.array(facts["classes"], dtype=object if dtype.kind == "O" else dtype)
+        if facts["n_features_in"] is not None:
+            self.n_features_in_ = facts["n_features_in"]
+        if facts["feature_names_in"] is not None:
+            self.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
+        self.validation_score_ = float(facts["validation_score"])
+        self.rule_ = None if facts["rule"] is None else DecisionRule.from_json(facts["rule"])
+        classes: Any = self.classes_ if self.rule_ is None else self.rule_.classes
+        if not np.array_equal(classes, self.classes_):
+            raise expected("folder", "with a rule for the classes of the model", classes)
+
+
+def settings_to_json(model: Any) -> dict[str, Any]:
+    """Return the settings of a classifier as JSON; what could not be read back is an error here."""
+    settings = model.get_params(deep=False) | dict.fromkeys(model._unsaved_settings)
+    metric = metrics.as_metric(settings["metric"])
+    if not _has_text_form(metric):
+        raise expected("metric", "that can be written as text, to be saved", metric.name)
+    constraints = metrics.as_constraints(settings["constraints"])
+    for constraint in constraints:
+        if not _has_text_form(constraint.metric):
+            raise expected("constraints", "that can be written as text, to be saved", constraint.name)
+    settings |= {"metric": metric.name, "constraints": [constraint.name for constraint in constraints]}
+    state = settings["random_state"]
+    settings["random_state"] = int(state) if isinstance(state, int | np.integer) else None
+    weights = settings.get("class_weight")
+    if isinstance(weights, dict):
+        settings["class_weight"] = list(weights.items())
+    plain: dict[str, Any] = json.loads(json.dumps(settings, default=_as_plain))
+    return plain
+
+
+def settings_from_json(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return what `settings_to_json` wrote as arguments of the constructor."""
+    settings = {**settings, "constraints": metrics.as_constraints(settings["constraints"])}
+    if isinstance(settings.get("class_weight"), list):
+        settings["class_weight"] = dict(settings["class_weight"])
+    return settings
+
+
+@contextmanager
+def _explain_damage(folder: str | PathLike[str]) -> Iterator[None]:
+    """Turn whatever damaged or forged facts cause into one clear error."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        raise expected("folder", "with a complete model.json", f"{folder} ({error!r})") from None
+    except ValueError as error:
+        if str(error).startswith("Expected `"):
+            raise
+        raise expected("folder", "with a complete model.json", f"{folder} ({error})") from None
+
+
+def _has_text_form(metric: Metric) -> bool:
+    """Whether the name of a metric is read as the same metric."""
+    try:
+        other = metrics.as_metric(metric.name)
+    except ValueError:
+        return False
+    return _is_same(metric, other)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if not isinstance(one, Metric):
+        return bool(one == other)
+    keys = ("higher_is_better", "average", "positive", "batched", "formula", "symbol")
+    parts = ("left", "right")
+    return (
+        type(one) is type(other)
+        and all(getattr(one, key, None) == getattr(other, key, None) for key in keys)
+        and all(_is_same(getattr(one, part, None), getattr(other, part, None)) for part in parts)
+    )
+
+
+def _as_plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Metric):
+        return value.name
+    raise expected("settings", "of plain types, to be saved", show(value))
