@@ -1,4 +1,4 @@
-"""The command `evalign`; its parts are imported when they are needed, so that it starts at once."""
+"""The command `evalign`; its parts are imported when they are needed, so that it starts fast."""
 
 from evalign.cli._main import main
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class _Commands(TyperGroup):
-    """Commands whose ends we word ourselves: typer's versions do it each in a way of its own."""
+    """Commands that leave the wording of interruptions to `main`: it differs between versions of typer."""
 
     def invoke(self, ctx: Any) -> Any:
-        # Warnings of workers would come as lines of code, once for every trial.
+        # Worker processes would print their warnings as lines of code, once per trial.
         before = os.environ.get("PYTHONWARNINGS")
         os.environ["PYTHONWARNINGS"] = before or "ignore"
         try:
@@ -54,35 +54,37 @@ Table = Annotated[
 Folder = Annotated[Path, typer.Argument(help="The folder of a model.", show_default=False)]
 Target = Annotated[str, typer.Option(help="The column with the classes.", show_default=False)]
 Metric = Annotated[
-    str, typer.Option(help='What counts: a name ("f1"), "fbeta(beta=2)" or a formula ("2*tp/(2*tp+fp+fn)").')
+    str,
+    typer.Option(help='The metric: a name ("f1"), "fbeta(beta=2)" or a formula ("2*tp/(2*tp+fp+fn)").'),
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(help="The positive of two classes; by default 1, yes, true ..., else the rarer one."),
+    typer.Option(help="The positive one of two classes; by default 1, yes, true ..., else the rarer one."),
 ]
 Constraint = Annotated[
-    list[str] | None, typer.Option(help='A bound to keep, such as "precision>=0.9"; may be repeated.')
+    list[str] | None,
+    typer.Option(help='A constraint to satisfy, such as "precision>=0.9"; may be repeated.'),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Trials that run at a time.", show_default="all cores")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of splits and methods.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+Jobs = Annotated[int, typer.Option(min=1, help="How many trials run in parallel.", show_default="all cores")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The seed of splits and methods.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no remarks.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _console(as_json: bool, quiet: bool) -> Console:
-    """Where a command prints; a warning of a library is a remark too."""
+    """Where a command prints, including the warnings of libraries."""
     from evalign.cli._console import Console
 
     console = Console(as_json, quiet)
-    warnings.showwarning = lambda message, *_, **__: console.remark(f"Note: {message}")
+    warnings.showwarning = lambda message, *_, **__: console.warn([str(message)])
     return console
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"evalign {evalign.__version__}")
         raise typer.Exit
 
@@ -90,10 +92,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Nothing but the version is decided before the command."""
+    """Take the options that come before a command."""
 
 
 @app.command(epilog="Example: evalign compare customers.csv --target churned --metric f1 --out report/")
@@ -104,10 +106,10 @@ def compare(
     positive: Positive = None,
     constraint: Constraint = None,
     methods: Annotated[
-        str | None, typer.Option(help="Names with commas between; see `evalign methods`.", show_default="all")
+        str | None, typer.Option(help="Names separated by commas; see `evalign methods`.", show_default="all")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Splits to judge on.")] = 5,
-    test_size: Annotated[float, typer.Option(help="The share of rows a split judges on.")] = 0.2,
+    repeats: Annotated[int, typer.Option(min=1, help="The number of splits.")] = 5,
+    test_size: Annotated[float, typer.Option(help="The share of rows to evaluate on.")] = 0.2,
     jobs: Jobs = CORES,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="The folder for the report and finished trials.")] = Path(
@@ -119,15 +121,16 @@ def compare(
 ) -> None:
     """Find out which method is best for a metric on your data.
 
-    Every method is trained and judged on the same splits. A run that was stopped goes on when it is
-    started again with the same options.
+    Every method is trained and evaluated on the same splits. An interrupted run resumes when it is started
+    again with the same options.
     """
     from evalign.cli import _compare
 
-    _compare.run(
-        _console(as_json, quiet), data, target, metric, positive, constraint or [], methods, repeats,
-        test_size, jobs, seed, out,
+    options = _compare.CompareOptions(
+        data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
+        methods=methods, repeats=repeats, test_size=test_size, jobs=jobs, seed=seed, out=out,
     )  # fmt: skip
+    _compare.run(_console(as_json, quiet), options)
 
 
 @app.command(
@@ -141,14 +144,15 @@ def fit(
     positive: Positive = None,
     constraint: Constraint = None,
     method: Annotated[
-        str, typer.Option(help="auto chooses by cross-validation; else a name of `evalign methods`.")
+        str, typer.Option(help="auto selects one by cross-validation; or a name from `evalign methods`.")
     ] = "auto",
     methods: Annotated[
-        str | None, typer.Option(help="What auto chooses from, with commas between.", show_default="all")
+        str | None,
+        typer.Option(help="The methods that auto selects from, separated by commas.", show_default="all"),
     ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the choice.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="The number of folds of the cross-validation.")] = 5,
     repeats: Annotated[
-        int, typer.Option(min=1, help="How often folds are drawn at most, while the choice is not clear.")
+        int, typer.Option(min=1, help="How often folds are drawn at most, until the choice is clear.")
     ] = 3,
     jobs: Jobs = CORES,
     seed: Seed = 0,
@@ -156,16 +160,17 @@ def fit(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Train a classifier for a metric and save it, with a report.
+    """Train a classifier for a metric and save it with a report.
 
-    The folder holds the preparation of the columns, the classifier, report.html and a model card.
+    The folder contains the preparation of the columns, the classifier, report.html and a model card.
     """
     from evalign.cli import _fit
 
-    _fit.run(
-        _console(as_json, quiet), data, target, out, metric, positive, constraint or [], method, methods,
-        folds, repeats, jobs, seed,
+    options = _fit.FitOptions(
+        data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
+        method=method, methods=methods, folds=folds, repeats=repeats, jobs=jobs, seed=seed, out=out,
     )  # fmt: skip
+    _fit.run(_console(as_json, quiet), options)
 
 
 @app.command(epilog="Example: evalign predict model/ new.csv --out predictions.csv --proba")
@@ -175,22 +180,25 @@ def predict(
     out: Annotated[
         str, typer.Option(help="A .csv, .csv.gz or .parquet file, or - for standard output.")
     ] = "-",
-    proba: Annotated[bool, typer.Option("--proba", help="The probability of each class too.")] = False,
+    proba: Annotated[bool, typer.Option("--proba", help="Write the probability of each class too.")] = False,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to copy from the input; may be repeated.")
     ] = None,
-    chunk: Annotated[int, typer.Option(min=1, help="Rows at a time.")] = 50_000,
+    chunk: Annotated[int, typer.Option(min=1, help="The number of rows per chunk.")] = 50_000,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Predict the class of every row, in the order of the rows.
 
-    Files larger than memory are no trouble: rows are read, predicted and written in chunks.
+    Rows are read, predicted and written in chunks, so files may be larger than memory.
     """
     from evalign.cli import _predict
 
-    _predict.run(_console(as_json, quiet), model, data, out, proba, keep or [], chunk)
+    options = _predict.PredictOptions(
+        model=model, data=data, out=out, proba=proba, keep=tuple(keep or ()), chunk=chunk
+    )
+    _predict.run(_console(as_json, quiet), options)
 
 
 @app.command(epilog="Example: evalign evaluate model/ labelled.csv --out report/")
@@ -201,24 +209,26 @@ def evaluate(
         str | None, typer.Option(help="The column with the classes.", show_default="as in training")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Decide by this threshold instead of the model's rule (two classes).")
+        float | None,
+        typer.Option(help="Decide by this threshold instead of the model's rule (two classes)."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for a report.", show_default="none")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder for a report.", show_default="none")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Judge a model on rows whose class is known: metrics with intervals, confusion matrix, calibration."""
+    """Evaluate a model on labelled rows: metrics with intervals, confusion matrix, calibration."""
     from evalign.cli import _evaluate
 
-    _evaluate.run(_console(as_json, quiet), model, data, target, threshold, out)
+    options = _evaluate.EvaluateOptions(model=model, data=data, target=target, threshold=threshold, out=out)
+    _evaluate.run(_console(as_json, quiet), options)
 
 
 @app.command(epilog="Example: evalign report model/ --out report.html")
 def report(
     model: Folder,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write it.", show_default="report.html in the folder")
+        Path | None, typer.Option(help="The file to write.", show_default="report.html in the folder")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -227,7 +237,7 @@ def report(
     """Write the report of a model again, for instance with a newer evalign."""
     from evalign.cli import _report
 
-    _report.run(_console(as_json, quiet), model, out)
+    _report.run(_console(as_json, quiet), _report.ReportOptions(model=model, out=out))
 
 
 @app.command(epilog="Example: evalign metrics")
@@ -235,7 +245,7 @@ def metrics(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -
     """List the metrics."""
     from evalign.cli import _lists
 
-    _lists.metrics(_console(as_json, quiet))
+    _lists.list_metrics(_console(as_json, quiet))
 
 
 @app.command(epilog="Example: evalign methods")
@@ -243,7 +253,7 @@ def methods(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -
     """List the methods, from the simplest to the most elaborate."""
     from evalign.cli import _lists
 
-    _lists.methods(_console(as_json, quiet))
+    _lists.list_methods(_console(as_json, quiet))
 
 
 @app.command(epilog="Example: evalign datasets fetch adult")
@@ -255,17 +265,19 @@ def datasets(
     debug: Debug = False,
 ) -> None:
     """List the datasets of the papers, or fetch one."""
-    from evalign.cli import _lists
+    from evalign.cli import _datasets
 
-    _lists.datasets(_console(as_json, quiet), action, name)
+    _datasets.run(_console(as_json, quiet), _datasets.DatasetsOptions(action=action, name=name))
 
 
 @app.command(epilog="Example: evalign reproduce btg-table4 --scale small")
 def reproduce(
-    table: Annotated[str | None, typer.Argument(help="The name of a table; without, all are listed.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(help="The name of a table; all are listed without one.")
+    ] = None,
     scale: Annotated[str, typer.Option(help="small: minutes; full: the paper's protocol.")] = "small",
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=999_999, help="Seed of splits and trials.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="The number of worker processes.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=999_999, help="The seed of splits and trials.")] = 0,
     storage: Annotated[
         str | None, typer.Option(help="SQLAlchemy URL of the studies.", show_default="a SQLite file")
     ] = None,
@@ -276,7 +288,10 @@ def reproduce(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Make a table of the papers anew, the published numbers beside ours; a stopped run goes on."""
-    from evalign.cli import _lists
+    """Reproduce a table of the papers, with the published numbers beside ours; an interrupted run resumes."""
+    from evalign.cli import _reproduce
 
-    _lists.reproduce(_console(as_json, quiet), table, scale, jobs, seed, storage, out)
+    options = _reproduce.ReproduceOptions(
+        table=table, scale=scale, jobs=jobs, seed=seed, storage=storage, out=out
+    )
+    _reproduce.run(_console(as_json, quiet), options)

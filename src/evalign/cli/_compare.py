@@ -3,97 +3,106 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evalign import selection
 from evalign._errors import expected
 from evalign._files import write_file
-from evalign.cli._console import Console, number, running, usage
-from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
-from evalign.cli._folder import check_folder
+from evalign.cli._console import Console, blame_run, blame_usage, format_number
+from evalign.cli._evidence import build_report, evaluate_methods, hold_out
 from evalign.cli._main import RunError, StoppedError
-from evalign.cli._task import methods_of, task_of
-from evalign.reports import comparison_facts, write
-from evalign.selection import Comparison
+from evalign.cli._paths import check_folder
+from evalign.cli._task import TaskOptions, parse_methods, read_task
+from evalign.reports import ComparisonFacts, write_page
+from evalign.selection import Comparison, Row, compare_problem
 
 
-def run(
-    console: Console, data: str, target: str, metric: str, positive: str | None, constraints: Sequence[str],
-    methods: str | None, repeats: int, test_size: float, jobs: int, seed: int, out: Path,
-) -> None:  # fmt: skip
-    """Compare, and write the report."""
-    names = methods_of(methods)
-    with usage():
-        if not 0 < test_size < 1:
-            raise expected("test_size", "in (0, 1)", test_size)
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(TaskOptions):
+    """The options of `evalign compare`."""
+
+    test_size: float
+    out: Path
+
+
+def run(console: Console, options: CompareOptions) -> None:
+    """Compare the methods, and write the report."""
+    names, out = parse_methods(options.methods), options.out
+    with blame_usage():
+        if not 0 < options.test_size < 1:
+            raise expected("test_size", "in (0, 1)", options.test_size)
         check_folder(out)
-        task = task_of(console, data, target, metric, positive, constraints)
-        split = set_aside(task, seed, test_size)
-    # Named by what is tried: another table or metric gets another file.
-    file = out / f"trials-{task.problem.identity[:12]}.jsonl"
-    with running(), finished_trials(file) as results:
+        task = read_task(console, options)
+        split = hold_out(task, options.seed, options.test_size)
+    # The identity in the name gives every table and metric a file of its own.
+    file, page = out / f"trials-{task.problem.identity[:12]}.jsonl", out / "report.html"
+    with blame_run(), keep_trials(file):
         out.mkdir(parents=True, exist_ok=True)
-        found = selection.compare_problem(
-            task.problem, methods=names, n_repeats=repeats, test_size=test_size, trials_file=results,
-            n_jobs=jobs, random_state=seed, verbose=console.live,
+        comparison = compare_problem(
+            task.problem, methods=names, n_repeats=options.repeats, test_size=options.test_size,
+            trials_file=file, n_jobs=options.jobs, random_state=options.seed, verbose=console.is_live,
         )  # fmt: skip
-        show(console, found)
-        models = on_rows_set_aside(console, task, found.best, "best", names, seed, split)
-        facts = {
-            **origin(f"{target}: which method for {task.metric.name}?", found.advice, seed),
-            **task.facts(),
-            "comparison": comparison_facts(found),
-            "models": models,
-        }
-        report = out / "report.html"
-        write(facts, report)
-        write_file(out / "comparison.json", found.to_json().encode())
-    console.result({**summary(found), "report": str(report), "warnings": list(task.warnings)})
-    console.say(f"Report: {report}")
+        print_comparison(console, comparison)
+        report = build_report(
+            f"{task.target}: which method for {task.problem.metric.name}?", comparison.advice, options.seed,
+            task=task.task_facts, data=task.data_facts,
+            comparison=ComparisonFacts.from_comparison(comparison),
+            models=evaluate_methods(console, task, comparison.best, "best", names, options.seed, split),
+        )  # fmt: skip
+        write_page(report, page)
+        write_file(out / "comparison.json", comparison.to_json().encode())
+    console.print_json({**summarize(comparison), "report": str(page), "warnings": list(task.warnings)})
+    console.print(f"Report: {page}")
 
 
 @contextmanager
-def finished_trials(path: Path) -> Iterator[Path]:
-    """The file of finished trials: Ctrl-C or a kill loses those that run, and the same command goes on."""
+def keep_trials(path: Path) -> Iterator[None]:
+    """Word an interruption: finished trials are in the file, and the same command resumes."""
 
-    def kept() -> str:
+    def hint() -> str:
         some = path.exists() and path.stat().st_size
-        return " Finished trials are kept: the same command goes on." if some else ""
+        return " Finished trials are kept: the same command resumes." if some else ""
 
     try:
-        yield path
+        yield
     except KeyboardInterrupt:
-        raise StoppedError(f"Stopped.{kept()}") from None
+        raise StoppedError(f"Stopped.{hint()}") from None
     except BrokenExecutor as error:
-        raise RunError(f"A worker was killed, maybe for want of memory: try --jobs 1.{kept()}") from error
+        raise RunError(
+            f"A worker process was killed, probably because it ran out of memory: try --jobs 1.{hint()}"
+        ) from error
     finally:
         if path.exists() and not path.stat().st_size:
             path.unlink()
 
 
-def show(console: Console, found: Comparison) -> None:
-    """Print a comparison: the table, and the advice."""
-    bounds = " and ".join(found.constraints)
-    head = ["method", found.metric, f"- {found.reference}", "95 % interval", "fit (s)"]
-    console.table("", head + [bounds] * bool(bounds), [_cells(row, bool(bounds)) for row in found.rows])
-    console.say(found.advice)
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print the table of a comparison, and its advice."""
+    bounds = [" and ".join(comparison.constraints)] if comparison.constraints else []
+    head = ["method", comparison.metric, f"- {comparison.reference}", "95 % interval", "fit (s)", *bounds]
+    console.print_table("", head, [_format_row(row)[: len(head)] for row in comparison.rows])
+    console.print(comparison.advice)
 
 
-def _cells(row: Any, bounded: bool) -> list[str]:
+def _format_row(row: Row) -> list[str]:
     if row.error is not None:
-        return [row.method, f"failed: {row.error}", "", "", "", *([""] if bounded else [])]
+        return [row.method, f"failed: {row.error}", "", "", "", ""]
     error = "" if row.standard_error is None else f" +/- {row.standard_error:.3f}"
-    cells = [row.method, f"{number(row.mean)}{error}"]
-    cells.append("" if row.difference is None else f"{row.difference:+.3f}")
-    cells.append("" if row.interval is None else "{:.3f} to {:.3f}".format(*row.interval))
-    cells.append(f"{row.fit_time:.2f}")
-    return cells + ([f"kept in {row.n_satisfied} of {len(row.values)}"] if bounded else [])
+    return [
+        row.method,
+        f"{format_number(row.mean)}{error}",
+        "" if row.difference is None else f"{row.difference:+.3f}",
+        "" if row.interval is None else "{:.3f} to {:.3f}".format(*row.interval),
+        "" if row.fit_time is None else f"{row.fit_time:.2f}",
+        f"satisfied in {row.n_satisfied} of {len(row.values)}",
+    ]
 
 
-def summary(found: Comparison) -> dict[str, Any]:
-    """A comparison for machines."""
-    return {"best": found.best, "advice": found.advice, "comparison": json.loads(found.to_json())}
+def summarize(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON."""
+    facts = json.loads(comparison.to_json())
+    return {"best": comparison.best, "advice": comparison.advice, "comparison": facts}

@@ -9,38 +9,52 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from evalign.cli._main import RunError, UsageError, printable
+from evalign.cli._main import RunError, UsageError, as_printable, describe_os_error
 
 
 @dataclass(frozen=True)
 class Console:
-    """Where a command says what it does, and what came of it."""
+    """Where a command prints its results and its remarks."""
 
     as_json: bool = False
     quiet: bool = False
 
     @property
-    def live(self) -> bool:
-        """Whether somebody watches the progress."""
+    def is_live(self) -> bool:
+        """Whether standard error is a terminal, on which progress is shown."""
         return not self.quiet and sys.stderr is not None and sys.stderr.isatty()
 
     def remark(self, text: str) -> None:
-        """Say something on standard error."""
+        """Print a line on standard error."""
         if not self.quiet:
-            print(printable(" ".join(text.split())), file=sys.stderr)
+            print(as_printable(" ".join(text.split())), file=sys.stderr)
 
-    def progress(self, text: str) -> None:
-        """Say how far the work is, on a line that whatever comes next is written over."""
-        if self.live:
-            print(text, end="\r", file=sys.stderr, flush=True)
+    def warn(self, messages: Iterable[str]) -> None:
+        """Print each message as a note on standard error."""
+        for message in messages:
+            self.remark(f"Note: {message}")
 
-    def result(self, facts: dict[str, Any]) -> None:
-        """Print what came of a command as JSON, if that was asked for."""
+    def progress(self, unit: str) -> Any:
+        """A progress bar on standard error, or nothing if it is not a terminal."""
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        # Updates come once per chunk, so that each of them may be shown.
+        return tqdm(unit=f" {unit}", disable=not self.is_live, leave=False, mininterval=0)
+
+    def print_json(self, facts: dict[str, Any]) -> None:
+        """Print the result as JSON, if that was asked for."""
         if self.as_json:
             print(json.dumps(facts, indent=1, allow_nan=False))
 
-    def table(self, title: str, head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-        """Print a table; the first `left` columns are texts, the others numbers."""
+    def print(self, text: str) -> None:
+        """Print a line of the result, unless it is JSON."""
+        if not self.as_json:
+            print(as_printable(text))
+
+    def print_table(
+        self, title: str, head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1
+    ) -> None:
+        """Print a table, unless the result is JSON; all columns but the first `words` are numbers."""
         if self.as_json or sys.stdout is None:
             return
         from rich import box
@@ -48,62 +62,55 @@ class Console:
         from rich.table import Table
         from rich.text import Text
 
-        made = Table(
-            title=Text(printable(title)) if title else None,
+        table = Table(
+            title=Text(as_printable(title)) if title else None,
             title_justify="left",
             title_style="bold",
             box=box.SIMPLE_HEAD,
         )
         for number, name in enumerate(head):
-            justify: Any = "left" if number < left else "right"
-            made.add_column(Text(printable(name)), justify=justify, overflow="fold")
+            justify: Any = "left" if number < words else "right"
+            table.add_column(Text(as_printable(name)), justify=justify, overflow="fold")
         for row in rows:
-            made.add_row(*(Text(printable(cell)) for cell in row))
-        Rich(width=None if sys.stdout.isatty() else 120).print(made)
-
-    def say(self, text: str) -> None:
-        """Print a line of the result, where it is not JSON."""
-        if not self.as_json:
-            print(printable(text))
+            table.add_row(*(Text(as_printable(cell)) for cell in row))
+        Rich(width=None if sys.stdout.isatty() else 120).print(table)
 
 
-def number(value: float | None) -> str:
-    """A number as people read it.
+def format_number(value: float | None) -> str:
+    """A number with three digits, or a dash.
 
-    >>> number(0.12345), number(None)
+    >>> format_number(0.12345), format_number(None)
     ('0.123', '-')
     """
     return "-" if value is None else f"{value:.3f}"
 
 
 @contextmanager
-def usage(**names: str) -> Iterator[None]:
-    """What goes wrong here is the fault of an argument or of a file that was given.
+def blame_usage(**names: str) -> Iterator[None]:
+    """Turn errors into `UsageError`: an argument, or a file that it names, is wrong.
 
     Args:
-        names: What the command line calls the arguments that an error may name.
+        names: The command line's names of the arguments that an error may name.
     """
-    with _told_by(UsageError, names):
+    with _translate(UsageError, names):
         yield
 
 
 @contextmanager
-def running(**names: str) -> Iterator[None]:
-    """What goes wrong here is no fault of the arguments: a disk that is full, for instance."""
-    with _told_by(RunError, names):
+def blame_run(**names: str) -> Iterator[None]:
+    """Turn errors into `RunError`: the arguments are right, but for instance the disk is full."""
+    with _translate(RunError, names):
         yield
 
 
 @contextmanager
-def _told_by(kind: type[Exception], names: dict[str, str]) -> Iterator[None]:
+def _translate(kind: type[Exception], names: dict[str, str]) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
         raise
     except (ValueError, OSError) as error:
-        line = str(error)
-        if isinstance(error, OSError) and error.strerror:
-            line = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+        line = describe_os_error(error) if isinstance(error, OSError) else str(error)
         for theirs, ours in names.items():
             line = line.replace(f"Expected `{theirs}`", f"Expected `{ours}`")
         raise kind(line) from error

@@ -2,70 +2,76 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evalign._errors import expected
-from evalign.cli._console import Console, number, running, usage
-from evalign.cli._evidence import Named, origin
-from evalign.cli._folder import check_folder
-from evalign.cli._task import check_column, file_name, quietly_read
+from evalign.cli._console import Console, blame_run, blame_usage, format_number
+from evalign.cli._evidence import NamedClassifier, build_report
+from evalign.cli._paths import check_folder
+from evalign.cli._task import check_column, describe_task, read_table, strip_path
 from evalign.decisions import DecisionRule
-from evalign.reports import evidence, write
+from evalign.reports import DataFacts, ModelEvidence, as_plain, evidence, write_page
 from evalign.tables import TableModel, fingerprint, labels
 
-#: What is printed for machines; the report holds the rest.
-KEPT = ("rows", "classes", "metric", "value", "metrics", "constraints", "matrix", "per_class")
+#: What --json prints of the evidence; the report contains the rest.
+PRINTED = ("rows", "classes", "metric", "value", "metrics", "constraints", "matrix", "per_class")
 
 
-def run(
-    console: Console, model: Path, data: str, target: str | None, threshold: float | None, out: Path | None
-) -> None:
-    """Judge, print, and write a report if a folder was given."""
-    with usage():
-        if out is not None:
-            check_folder(out)
-        found = TableModel.load(model)
-        classifier = found.classifier if threshold is None else _decided(found, threshold)
-        column = target or found.facts["target"]
-        table, said = quietly_read(data)
-        check_column(column, table)
-        y = labels(table[column], known=found.labels)
-        X = found.prepare(table)
-    if fingerprint(table) == found.facts.get("fingerprint"):
-        said = (*said, "The model was trained on these very rows, which flatters it.")
-    for remark in said:
-        console.remark(f"Note: {remark}")
-    decided = "" if threshold is None else f"decided by the threshold {threshold:g}"
-    facts = evidence(
-        found.facts["method"], Named(classifier, found.labels), X, y, found.metric, found.constraints,
-        role="model", description=decided,
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """The options of `evalign evaluate`."""
+
+    model: Path
+    data: str
+    target: str | None
+    threshold: float | None
+    out: Path | None
+
+
+def run(console: Console, options: EvaluateOptions) -> None:
+    """Evaluate, print, and write a report if there is a folder for it."""
+    with blame_usage():
+        if options.out is not None:
+            check_folder(options.out)
+        model = TableModel.load(options.model)
+        classifier = _apply_threshold(model, options.threshold)
+        target = options.target or model.facts["target"]
+        table, notes = read_table(options.data)
+        check_column(target, table)
+        y = labels(table[target], known=model.labels)
+        X = model.prepared(table)
+    if fingerprint(table) == model.facts.get("fingerprint"):
+        notes += ("The model was trained on exactly these rows, which makes it look better than it is.",)
+    console.warn(notes)
+    decides = "" if options.threshold is None else f"decides by the threshold {options.threshold:g}"
+    result = evidence(
+        model.facts["method"], NamedClassifier(classifier, model.labels), X, y, model.metric,
+        model.constraints, role="model", description=decides,
     )  # fmt: skip
-    _show(console, facts)
-    report = None
-    if out is not None:
-        report = out / "report.html"
-        answer = f"{facts['metric']} {number(facts['value'])} on {len(y):,} rows."
-        title = f"{column}: judged on {file_name(data)}"
-        told = {**origin(title, answer, found.facts["seed"]), **_asked(found, data, column, y, said)}
-        with running(path="out"):
-            out.mkdir(parents=True, exist_ok=True)
-            write({**told, "models": [facts]}, report)
-        console.say(f"Report: {report}")
-    calibration = facts["calibration"]
-    kept = {name: facts[name] for name in KEPT} | {
-        "calibration_error": calibration["before"]["error"] if calibration else None,
-        "threshold": threshold,
-        "report": None if report is None else str(report),
-        "warnings": list(said),
-    }
-    console.result(kept)
+    _print_evidence(console, result)
+    page = None
+    if options.out is not None:
+        counts = {label: int((y == label).sum()) for label in model.labels}
+        data = DataFacts(rows=len(y), class_counts=counts, warnings=notes)
+        page = _write_report(options.out, options.data, target, model, data, result)
+        console.print(f"Report: {page}")
+    console.print_json(
+        {name: as_plain(getattr(result, name)) for name in PRINTED}
+        | {
+            "calibration_error": None if result.calibration is None else result.calibration.before.error,
+            "threshold": options.threshold,
+            "report": None if page is None else str(page),
+            "warnings": list(notes),
+        }
+    )
 
 
-class _Decided:
-    """A classifier of two classes with a rule of the user's own."""
+class _ThresholdClassifier:
+    """A classifier of two classes that decides by a threshold of the user."""
 
     def __init__(self, classifier: Any, rule: DecisionRule) -> None:
         self.classifier, self.rule_ = classifier, rule
@@ -77,43 +83,51 @@ class _Decided:
         return self.classifier.predict_proba(X)
 
 
-def _decided(model: TableModel, threshold: float) -> _Decided:
+def _apply_threshold(model: TableModel, threshold: float | None) -> Any:
+    """The classifier of a model, or the same with another threshold."""
+    if threshold is None:
+        return model.classifier
     if len(model.labels) != 2:
         raise expected("threshold", "only with two classes", f"a model of {len(model.labels)}")
     if not 0 <= threshold <= 1:
         raise expected("threshold", "in [0, 1]", threshold)
     weights = np.diag([threshold, 1 - threshold])
     rule = DecisionRule(np.array([0, 1]), weights, np.array([threshold]), model.metric.name, 0.0)
-    return _Decided(model.classifier, rule)
+    return _ThresholdClassifier(model.classifier, rule)
 
 
-def _asked(model: TableModel, data: str, column: str, y: Any, said: tuple[str, ...]) -> dict[str, Any]:
-    counts = {label: int((y == label).sum()) for label in model.labels}
-    return {
-        "task": {
-            "file": file_name(data), "target": column, "metric": model.metric.name,
-            "higher_is_better": model.metric.higher_is_better,
-            "constraints": [one.name for one in model.constraints], "classes": list(model.labels),
-            "positive": model.labels[1] if len(model.labels) == 2 else None,
-        },
-        "data": {"rows": len(y), "columns": [], "class_counts": counts, "warnings": list(said)},
-    }  # fmt: skip
+def _write_report(
+    out: Path, file: str, target: str, model: TableModel, data: DataFacts, result: ModelEvidence
+) -> Path:
+    report = build_report(
+        f"{target}: evaluated on {strip_path(file)}",
+        f"{result.metric} {format_number(result.value)} on {result.rows:,} rows.",
+        model.facts["seed"],
+        task=describe_task(file, target, model.metric, model.constraints, model.labels),
+        data=data,
+        models=(result,),
+    )
+    with blame_run(path="out"):
+        out.mkdir(parents=True, exist_ok=True)
+        write_page(report, out / "report.html")
+    return out / "report.html"
 
 
-def _show(console: Console, facts: dict[str, Any]) -> None:
+def _print_evidence(console: Console, result: ModelEvidence) -> None:
     rows = [
-        [name, number(one["value"]), f"{number(one['low'])} to {number(one['high'])}"]
-        for name, one in facts["metrics"].items()
+        [name, format_number(one.value), f"{format_number(one.low)} to {format_number(one.high)}"]
+        for name, one in result.metrics.items()
     ]
-    console.table(f"{facts['rows']:,} rows", ["metric", "value", "95 % interval"], rows)
-    for name, one in facts["constraints"].items():
-        console.say(f"{name}: {'kept' if one['satisfied'] else 'not kept'}, {number(one['value'])}")
-    if len(facts["classes"]) <= 20:
-        head = ["true \\ predicted", *facts["classes"]]
+    console.print_table(f"{result.rows:,} rows", ["metric", "value", "95 % interval"], rows)
+    for name, one in result.constraints.items():
+        status = "satisfied" if one.satisfied else "violated"
+        console.print(f"{name}: {status}, {format_number(one.value)}")
+    if len(result.classes) <= 20:
         matrix = [
             [name, *(f"{count:,}" for count in row)]
-            for name, row in zip(facts["classes"], facts["matrix"], strict=True)
+            for name, row in zip(result.classes, result.matrix, strict=True)
         ]
-        console.table("Confusion matrix", head, matrix)
-    if facts["calibration"]:
-        console.say(f"Expected calibration error: {number(facts['calibration']['before']['error'])}")
+        console.print_table("Confusion matrix", ["true \\ predicted", *result.classes], matrix)
+    if result.calibration is not None:
+        error = format_number(result.calibration.before.error)
+        console.print(f"Expected calibration error: {error}")

@@ -1,31 +1,35 @@
-"""Evidence for a report: methods fitted once more, and judged on rows set aside."""
+"""Evidence for a report: methods trained on a part of the rows and evaluated on the others."""
 
 from __future__ import annotations
 
 import datetime
 import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 
+import evalign
 from evalign._errors import expected
+from evalign._typing import Floats, Indices
 from evalign.cli._console import Console
-from evalign.cli._main import command
-from evalign.cli._task import Task, versions
-from evalign.reports import evidence
+from evalign.cli._main import command_line
+from evalign.cli._task import TableTask
+from evalign.reports import ModelEvidence, Report, evidence
 from evalign.selection import METHODS, build_methods
 
-#: Rows to train on, and rows set aside.
-Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+#: The rows to train on, and the held-out rows.
+Split = tuple[Indices, Indices]
 
-#: Cross-entropy without more: the network if networks were asked for, else LightGBM, which costs little.
+#: Plain cross-entropy: the network if it is among the methods, else LightGBM, which trains fast.
 BASES = ("network", "lightgbm")
 
 
-class Named:
-    """A fitted classifier of the classes 0, 1, ... that calls them by their names."""
+class NamedClassifier:
+    """A fitted classifier of the classes 0, 1, ... that predicts their names."""
 
     def __init__(self, classifier: Any, labels: tuple[str, ...]) -> None:
         self.best_estimator_ = classifier
@@ -35,55 +39,72 @@ class Named:
         """The name of the class of each row."""
         return np.asarray(self.classes_[self.best_estimator_.predict(X)])
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Floats:
         """The probability of each class."""
         return np.asarray(self.best_estimator_.predict_proba(X))
 
 
-def set_aside(task: Task, seed: int, share: float = 0.2) -> Split:
-    """Rows of every class to train on, and a share of all rows to judge on."""
+def hold_out(task: TableTask, seed: int, share: float = 0.2) -> Split:
+    """Split the rows of every class: some to train on, and a share to hold out."""
+    y = task.problem.y
     try:
         split = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
-        train, test = next(split.split(task.y, task.y))
+        train, test = next(split.split(y, y))
     except ValueError:
-        told = f"{len(task.y)} rows of {len(task.labels)} classes"
-        raise expected("data", f"with enough rows to set {share:.0%} of each class aside", told) from None
+        rows = f"{len(y)} rows of {len(task.labels)} classes"
+        raise expected("data", f"with enough rows to hold out {share:.0%} of each class", rows) from None
     return train, test
 
 
-def on_rows_set_aside(
-    console: Console, task: Task, method: str, role: str, methods: list[str], seed: int, split: Split
-) -> list[dict[str, Any]]:
-    """What one of the methods, and cross-entropy beside it, do on rows set aside from both."""
+def evaluate_methods(
+    console: Console, task: TableTask, method: str, role: str, methods: list[str], seed: int, split: Split
+) -> tuple[ModelEvidence, ...]:
+    """Evaluate a method, and plain cross-entropy beside it, on held-out rows."""
     base = BASES[0] if BASES[0] in methods else BASES[1]
-    made = build_methods(list(dict.fromkeys([method, base])), task.problem)
-    found = [_judged(console, task, method, role, made[method](seed), split)]
+    factories = build_methods(list(dict.fromkeys([method, base])), task.problem)
+    models = [_evaluate_method(console, task, method, role, factories[method](seed), split)]
     if method != base:
         try:
-            found.append(_judged(console, task, base, "cross-entropy", made[base](seed), split))
-        except Exception as error:  # what was asked for is there; this is to look at beside it
-            console.remark(f"The report goes without {base}: {error}")
-    return found
+            models.append(
+                _evaluate_method(console, task, base, "cross-entropy", factories[base](seed), split)
+            )
+        except Exception as error:  # a failure of the base must not cost the result
+            console.remark(f"The report does not contain {base}: {error}")
+    return tuple(models)
 
 
-def _judged(
-    console: Console, task: Task, name: str, role: str, pipeline: Any, split: Split
-) -> dict[str, Any]:
-    console.remark(f"Training {name} on a part of the rows, to judge it on the others ...")
+def _evaluate_method(
+    console: Console, task: TableTask, name: str, role: str, pipeline: Any, split: Split
+) -> ModelEvidence:
+    console.remark(f"Training {name} on a part of the rows to evaluate it on the others ...")
     train, test = split
-    model = Named(pipeline.fit(task.X.iloc[train], task.y[train]), task.labels)
-    y = model.classes_[task.y[test]]
-    told = {"role": role, "description": METHODS[name].description}
-    return evidence(name, model, task.X.iloc[test], y, task.metric, task.constraints, **told)
+    problem = task.problem
+    model = NamedClassifier(pipeline.fit(problem.X.iloc[train], problem.y[train]), task.labels)
+    return evidence(
+        name, model, problem.X.iloc[test], model.classes_[problem.y[test]], problem.metric,
+        problem.constraints, role=role, description=METHODS[name].description,
+    )  # fmt: skip
 
 
-def origin(title: str, answer: str, seed: int) -> dict[str, Any]:
-    """What a report says of itself."""
-    return {
-        "title": title,
-        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": shlex.join(command),
-        "versions": versions(),
-        "seed": seed,
-        "answer": answer,
-    }
+def build_report(title: str, answer: str, seed: int, **parts: Any) -> Report:
+    """A report of the command that runs, with these parts."""
+    return Report(
+        title=title,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        command=shlex.join(command_line),
+        versions=_collect_versions(),
+        seed=seed,
+        answer=answer,
+        **parts,
+    )
+
+
+def _collect_versions() -> dict[str, str]:
+    """The versions of the packages that the numbers depend on."""
+    versions = {"evalign": evalign.__version__, "python": sys.version.split()[0]}
+    for name in ("torch", "scikit-learn", "lightgbm", "numpy", "pandas"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions

@@ -1,119 +1,142 @@
-"""`evalign fit`: a classifier for a metric, chosen, trained and saved with its report."""
+"""`evalign fit`: a classifier for a metric, selected, trained and saved with its report."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evalign._errors import suggest
-from evalign.cli._card import card
-from evalign.cli._compare import finished_trials, show, summary
-from evalign.cli._console import Console, number, running, usage
-from evalign.cli._evidence import on_rows_set_aside, origin, set_aside
+from evalign.cli._compare import keep_trials, print_comparison, summarize
+from evalign.cli._console import Console, blame_run, blame_usage, format_number
+from evalign.cli._evidence import build_report, evaluate_methods, hold_out
 from evalign.cli._main import UsageError
-from evalign.cli._task import Task, methods_of, task_of
-from evalign.reports import comparison_facts, page
+from evalign.cli._task import TableTask, TaskOptions, parse_methods, read_task
+from evalign.reports import ComparisonFacts, ModelEvidence, Report, render_card, render_page
 from evalign.selection import METHODS, AutoClassifier, Comparison, build_methods
 from evalign.tables import TableModel, check_target
 
 
-def run(
-    console: Console, data: str, target: str, out: Path, metric: str, positive: str | None,
-    constraints: Sequence[str], method: str, methods: str | None, folds: int, repeats: int, jobs: int,
-    seed: int,
-) -> None:  # fmt: skip
-    """Choose, train, save."""
-    if method != "auto" and method not in METHODS:
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(TaskOptions):
+    """The options of `evalign fit`."""
+
+    method: str
+    folds: int
+    out: Path
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A pipeline fitted on all rows, its method, and the comparison that selected it, if any did."""
+
+    method: str
+    pipeline: Any
+    comparison: Comparison | None = None
+
+
+def run(console: Console, options: FitOptions) -> None:
+    """Select a method, train it, evaluate it and save the model."""
+    names = _check_methods(options)
+    with blame_usage():
+        check_target(options.out)
+        task = read_task(console, options)
+        split = hold_out(task, options.seed)
+    trials = _find_trials_file(task, options.out)
+    with blame_run(), keep_trials(trials):
+        choice = _train(console, task, names, trials, options)
+        models = evaluate_methods(console, task, choice.method, "chosen", names, options.seed, split)
+        comparison = choice.comparison
+        report = build_report(
+            f"{task.target}: a classifier for {task.problem.metric.name}", _answer(choice, models[0]),
+            options.seed, task=task.task_facts, data=task.data_facts, models=models,
+            comparison=None if comparison is None else ComparisonFacts.from_comparison(comparison),
+        )  # fmt: skip
+        _save(task, choice, report, options.out)
+        trials.unlink(missing_ok=True)
+    if comparison is not None:
+        print_comparison(console, comparison)
+    page = options.out / "report.html"
+    console.print_json(
+        {
+            "model": str(options.out), "method": choice.method, "answer": report.answer,
+            "value": models[0].value, **({} if comparison is None else summarize(comparison)),
+            "report": str(page), "warnings": list(task.warnings),
+        }
+    )  # fmt: skip
+    console.print(str(report.answer))
+    console.print(f"Model: {options.out} (report: {page})")
+
+
+def _check_methods(options: FitOptions) -> list[str]:
+    """The names of the methods to select from."""
+    method = options.method
+    if method == "auto":
+        return parse_methods(options.methods)
+    if method not in METHODS:
         raise UsageError(
             f"Expected `method` to be auto or a known name, but got {method!r}. {suggest(method, METHODS)}"
         )
-    if method != "auto" and methods is not None:
+    if options.methods is not None:
         raise UsageError(f"Expected `methods` only with the method auto, but got it with {method}.")
-    names = methods_of(methods) if method == "auto" else [method]
-    with usage():
-        check_target(out)
-        task = task_of(console, data, target, metric, positive, constraints)
-        split = set_aside(task, seed)
-    with running(), finished_trials(_trials_of(task, out)) as trials:
-        comparison = None
-        if method == "auto":
-            pipeline, comparison, method = _chosen(console, task, names, folds, repeats, jobs, seed, trials)
-        else:
-            pipeline = _trained(console, task, method, seed)
-        models = on_rows_set_aside(console, task, method, "chosen", names, seed, split)
-        answer = _answer(method, comparison, models[0])
-        facts = {
-            **origin(f"{target}: a classifier for {task.metric.name}", answer, seed),
-            **task.facts(),
-            "comparison": None if comparison is None else comparison_facts(comparison),
-            "models": models,
-        }
-        model = TableModel(
-            task.schema, pipeline[0], pipeline[-1], task.labels, _told(task, facts, method, models)
-        )
-        report = {"report.html": page(facts), "report.json": json.dumps(facts)}
-        model.save(out, {**report, "README.md": card(model, facts)})
-        trials.unlink(missing_ok=True)
-    if comparison is not None:
-        show(console, comparison)
-    found = {"model": str(out), "method": method, "answer": answer, "value": models[0]["value"]}
-    more = {} if comparison is None else summary(comparison)
-    console.result({**found, **more, "report": str(out / "report.html"), "warnings": list(task.warnings)})
-    console.say(answer)
-    console.say(f"Model: {out} (report: {out / 'report.html'})")
+    return [method]
 
 
-def _trials_of(task: Task, out: Path) -> Path:
-    """Finished trials stand beside the model until it is whole."""
-    there = Path(os.path.abspath(out))  # a name even for . and ..
-    return there.with_name(f".{there.name}.{task.problem.identity[:12]}.jsonl")
+def _find_trials_file(task: TableTask, out: Path) -> Path:
+    """The file of finished trials, beside the model until it is complete."""
+    target = Path(os.path.abspath(out))  # a name even for . and ..
+    return target.with_name(f".{target.name}.{task.problem.identity[:12]}.jsonl")
 
 
-def _chosen(
-    console: Console, task: Task, names: list[str], folds: int, repeats: int, jobs: int, seed: int,
-    trials: Path,
-) -> tuple[Any, Comparison, str]:  # fmt: skip
-    """The pipeline that cross-validation chose, fitted on all rows, with the evidence."""
+def _train(console: Console, task: TableTask, names: list[str], trials: Path, options: FitOptions) -> Choice:
+    """Select a method by cross-validation, unless one is given, and fit it on all rows."""
+    problem = task.problem
+    if options.method != "auto":
+        console.remark(f"Training {options.method} on all rows ...")
+        pipeline = build_methods(names, problem)[options.method](options.seed)
+        return Choice(options.method, pipeline.fit(problem.X, problem.y))
     model = AutoClassifier(
-        methods=names, cv=folds, n_repeats=repeats, trials_file=trials, n_jobs=jobs, random_state=seed,
-        verbose=int(console.live),
-    ).fit_problem(task.problem)  # fmt: skip
-    return model.best_estimator_, model.comparison_, model.best_method_
+        problem.metric, problem.constraints, methods=names, cv=options.folds, n_repeats=options.repeats,
+        preprocessor=problem.preprocessor, trials_file=trials, n_jobs=options.jobs,
+        random_state=options.seed, verbose=int(console.is_live),
+    ).fit_problem(problem)  # fmt: skip
+    return Choice(model.best_method_, model.best_estimator_, model.comparison_)
 
 
-def _trained(console: Console, task: Task, method: str, seed: int) -> Any:
-    """The pipeline of one method, fitted on all rows."""
-    console.remark(f"Training {method} on all rows ...")
-    return build_methods([method], task.problem)[method](seed).fit(task.X, task.y)
-
-
-def _answer(method: str, comparison: Comparison | None, found: dict[str, Any]) -> str:
-    own = f"{found['metric']} {number(found['value'])} on {found['rows']:,} rows set aside"
-    if comparison is None:
-        return f"{method}: {own}."
-    best, chosen = comparison.row(comparison.best), comparison.row(method)
-    if method == best.method:
-        return f"{method} has the best mean in cross-validation, {number(chosen.mean)}; {own}."
+def _answer(choice: Choice, model: ModelEvidence) -> str:
+    score = f"{model.metric} {format_number(model.value)} on {model.rows:,} held-out rows"
+    if choice.comparison is None:
+        return f"{choice.method}: {score}."
+    best, own = (choice.comparison.row(name) for name in (choice.comparison.best, choice.method))
+    if own.method == best.method:
+        return f"{own.method} has the best mean in cross-validation, {format_number(own.mean)}; {score}."
     return (
-        f"{method} was chosen: {number(chosen.mean)} in cross-validation, within one standard error of "
-        f"{best.method} ({number(best.mean)}) and simpler; {own}."
+        f"{own.method} was chosen: {format_number(own.mean)} in cross-validation, within one standard error "
+        f"of {best.method} ({format_number(best.mean)}) and simpler; {score}."
     )
 
 
-def _told(task: Task, facts: dict[str, Any], method: str, models: list[dict[str, Any]]) -> dict[str, Any]:
-    """What model.json tells beside the columns."""
-    return {
-        "metric": task.metric.name,
-        "constraints": [one.name for one in task.constraints],
-        "method": method,
+def _save(task: TableTask, choice: Choice, report: Report, out: Path) -> None:
+    """Write the model folder with its report and its card."""
+    facts = {
+        "metric": task.problem.metric.name,
+        "constraints": [one.name for one in task.problem.constraints],
+        "method": choice.method,
         "target": task.target,
-        "rows": len(task.y),
+        "rows": len(task.problem.y),
         "fingerprint": task.fingerprint,
-        "seed": facts["seed"],
-        "created": facts["created"],
-        "versions": facts["versions"],
-        "scores": {name: one["value"] for name, one in models[0]["metrics"].items()},
+        "seed": report.seed,
+        "created": report.created,
+        "versions": report.versions,
+        "scores": {name: one.value for name, one in report.models[0].metrics.items()},
     }
+    classifier = choice.pipeline[-1]
+    thresholds = getattr(getattr(classifier, "rule_", None), "thresholds", None)
+    model = TableModel(task.schema, choice.pipeline[0], classifier, task.labels, facts)
+    extra = {
+        "report.html": render_page(report),
+        "report.json": report.to_json(),
+        "README.md": render_card(report, None if thresholds is None else float(thresholds[0])),
+    }
+    model.save(out, extra)

@@ -7,30 +7,33 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-#: A failed run, wrong usage, Ctrl-C.
+#: The exit statuses of a failed run, of wrong usage and of Ctrl-C.
 FAILED, USAGE, STOPPED = 1, 2, 130
 
-#: An error is a line, not a page.
+#: The most characters of an error message that are printed.
 LONGEST = 600
 
-#: The command that runs, as a report tells it.
-command: list[str] = []
+#: The extra that installs a module; those not listed come with `cli`.
+EXTRAS = {"optuna": "papers", "matplotlib": "papers", "pooch": "data", "platformdirs": "data", "PIL": "data"}
+
+#: The command that runs, for the report.
+command_line: list[str] = []
 
 
 class UsageError(Exception):
-    """What the user asked for cannot be done: a wrong argument or a wrong file."""
+    """A wrong argument, or a file that cannot be used."""
 
 
 class RunError(Exception):
-    """What the user asked for went wrong on the way."""
+    """A failure that is not the fault of the arguments."""
 
 
 class StoppedError(Exception):
-    """Ctrl-C, and what is left of the work."""
+    """Ctrl-C, with a message about what is left of the work."""
 
 
 class EscapedError(Exception):
-    """Something that typer would make an exit of its own, with words of its own."""
+    """An error that typer would otherwise catch and word itself."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -38,85 +41,92 @@ class EscapedError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `evalign` with the arguments given, or those of the process; 0 if all went well."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    command[:] = ["evalign", *given]
+    """Run `evalign` with these arguments, or those of the process, and return the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command_line[:] = ["evalign", *words]
     try:
         try:
-            return _run(given)
+            return _run(words)
         except EscapedError as escaped:
             raise escaped.error from None
     except (KeyboardInterrupt, StoppedError) as error:
-        return _tell(str(error) or "Stopped.", STOPPED)
-    except BrokenPipeError:  # whoever read the output has seen enough
+        return _print_error(str(error) or "Stopped.", STOPPED)
+    except BrokenPipeError:  # the reader of the output has closed it
         return FAILED
     except Exception as error:
-        if "--debug" in given:
+        if "--debug" in words:
             raise
-        return _tell(*_told(error))
+        return _print_error(*_describe(error))
     finally:
-        _settle()
+        _flush_stdout()
 
 
-def _run(given: list[str]) -> int:
+def _run(words: list[str]) -> int:
     from evalign.cli._app import app
 
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # names that the terminal cannot show are no failure
-    status = app(given, prog_name="evalign", standalone_mode=False)
-    if status == STOPPED:  # typer's own word for Ctrl-C before a command runs
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a name is not an error
+    status = app(words, prog_name="evalign", standalone_mode=False)
+    if status == STOPPED:  # how typer reports Ctrl-C before a command runs
         raise KeyboardInterrupt
     if sys.stdout is not None:
         sys.stdout.flush()
     return status if isinstance(status, int) else 0
 
 
-def _told(error: Exception) -> tuple[str, int]:
-    """An error as a line, and the exit status."""
+def _describe(error: Exception) -> tuple[str, int]:
+    """The message of an error on one line, and the exit status."""
     line = str(error) or type(error).__name__
     if isinstance(error, UsageError | RunError):
         return line, USAGE if isinstance(error, UsageError) else FAILED
-    if type(error).__name__ == "Abort":  # what older ones of typer make of Ctrl-C
+    if type(error).__name__ == "Abort":  # how older versions of typer report Ctrl-C
         return "Stopped.", STOPPED
     if hasattr(error, "format_message"):  # a wrong command line
         line = error.format_message().strip()
         return f"{line.rstrip('.')}. See --help." if line else "", getattr(error, "exit_code", USAGE)
-    if isinstance(error, OSError) and error.strerror:
-        line = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    if isinstance(error, OSError):
+        line = describe_os_error(error)
     if isinstance(error, ModuleNotFoundError):
-        extra = "papers" if error.name in ("optuna", "tqdm") else "cli"
-        line = f"This needs {error.name}: pip install 'evalign[{extra}]'."
+        extra = EXTRAS.get(str(error.name).split(".")[0], "cli")
+        line = f"This command needs {error.name}: pip install 'evalign[{extra}]'."
     if isinstance(error, ValueError | OSError | ImportError):
         return line, FAILED
     if isinstance(error, MemoryError):
-        return f"The memory is full. {error}".strip(), FAILED
+        return f"Out of memory. {error}".strip(), FAILED
     return f"{type(error).__name__}: {line} (--debug shows where)", FAILED
 
 
-def _tell(line: str, status: int) -> int:
+def describe_os_error(error: OSError) -> str:
+    """The message of the operating system with the name of the file, without the error number."""
+    if not error.strerror:
+        return str(error) or type(error).__name__
+    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+
+
+def _print_error(line: str, status: int) -> int:
     if line and sys.stderr is not None:
-        line = printable(" ".join(line.split()))
+        line = as_printable(" ".join(line.split()))
         with suppress(OSError):
             print(f"evalign: {line if len(line) <= LONGEST else line[:LONGEST] + ' ...'}", file=sys.stderr)
     return status
 
 
-def printable(text: str) -> str:
-    r"""The text with nothing in it that a terminal would obey.
+def as_printable(text: str) -> str:
+    r"""The text with control characters escaped, so that a terminal does not obey them.
 
-    >>> printable("a\x1b[31mb\n")
+    >>> as_printable("a\x1b[31mb\n")
     'a\\x1b[31mb\n'
     """
     if text.isprintable():
         return text
     return "".join(
-        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
-        for sign in text
+        letter if letter.isprintable() or letter == "\n" else letter.encode("unicode_escape").decode()
+        for letter in text
     )
 
 
-def _settle() -> None:
-    """Leave nothing in standard output that Python would complain about when it ends."""
+def _flush_stdout() -> None:
+    """Flush standard output, or discard it if it is closed, so that Python does not complain at exit."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):

@@ -1,38 +1,44 @@
-"""`evalign report`: the page of a model, made anew from what was kept of it."""
+"""`evalign report`: the page of a model, rendered again from its facts."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evalign._errors import expected
-from evalign.cli._console import Console, running, usage
-from evalign.cli._folder import check_file
-from evalign.reports import write
+from evalign.cli._console import Console, blame_run, blame_usage
+from evalign.cli._paths import check_file
+from evalign.reports import Report, write_page
 from evalign.tables import TableModel
 
 
-def run(console: Console, model: Path, out: Path | None) -> None:
-    """Read what the model knows, and write the page."""
-    path = out or model / "report.html"
-    with usage():
-        TableModel.load(model)
-        facts = _facts(model)
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """The options of `evalign report`."""
+
+    model: Path
+    out: Path | None
+
+
+def run(console: Console, options: ReportOptions) -> None:
+    """Read the facts of a model, and write the page."""
+    path = options.out or options.model / "report.html"
+    with blame_usage():
+        TableModel.load(options.model)
+        with blame_usage(report="report.json"):
+            report = _read_report(options.model)
         check_file(path)
-    with running():
-        write(facts, path)
-    console.result({"report": str(path)})
-    console.say(f"Report: {path}")
+    with blame_run():
+        write_page(report, path)
+    console.print_json({"report": str(path)})
+    console.print(f"Report: {path}")
 
 
-def _facts(model: Path) -> dict[str, Any]:
+def _read_report(model: Path) -> Report:
     try:
-        facts = json.loads((model / "report.json").read_text(encoding="utf-8"))
+        text = (model / "report.json").read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise expected("model", "with report.json", f"{model} without") from None
-    except (ValueError, RecursionError) as error:
+        raise expected("model", "with report.json", f"{model} without", "Fit the model again.") from None
+    except ValueError as error:
         raise expected("model", "with a readable report.json", f"{model} ({error})") from None
-    if not isinstance(facts, dict):
-        raise expected("model", "with facts in report.json", type(facts).__name__)
-    return facts
+    return Report.from_json(text)

@@ -1,179 +1,198 @@
-"""What a file and the options ask for: features, classes, metric and constraints."""
+"""What a table and the options ask for: one `Problem`, and what a report shows of it."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-import evalign
 from evalign import metrics
 from evalign._errors import expected, suggest
-from evalign.cli._console import Console, usage
+from evalign._typing import Indices
+from evalign.cli._console import Console, blame_usage
 from evalign.cli._main import UsageError
+from evalign.reports import ColumnFacts, DataFacts, TaskFacts
 from evalign.selection import METHODS, Problem
 from evalign.tables import Preparation, Schema, fingerprint, labels, read
 
-#: Labels that mean "positive" whatever their share.
+#: Labels that mean "positive" or "negative" whatever their share.
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
 NEGATIVE = {"0", "-1", "false", "no", "n", "f", "negative", "neg"}
 
-#: Below so many rows of a class, methods differ by chance more than by merit.
+#: With fewer rows of a class than this, methods differ by chance more than by merit.
 FEW = 40
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """The options that `compare` and `fit` share."""
+
+    data: str
+    target: str
+    metric: str
+    positive: str | None
+    constraints: tuple[str, ...]
+    methods: str | None
+    repeats: int
+    jobs: int
+    seed: int
+
+
 @dataclass(frozen=True)
-class Task:
-    """A table to learn from, and what its classifiers are judged by."""
+class TableTask:
+    """A table to learn from, and the problem that its classifiers solve: predict 0, 1, ... for `labels`."""
 
     file: str
     target: str
-    table: Any
-    schema: Schema
-    X: Any
-    y: NDArray[np.int64]
     labels: tuple[str, ...]
-    metric: metrics.Metric
-    constraints: tuple[metrics.Constraint, ...]
+    problem: Problem
+    schema: Schema
+    columns: tuple[ColumnFacts, ...]
     warnings: tuple[str, ...]
     fingerprint: str
 
     @property
-    def positive(self) -> str | None:
-        """The positive of two classes."""
-        return self.labels[1] if len(self.labels) == 2 else None
+    def task_facts(self) -> TaskFacts:
+        """What a report shows of the task."""
+        return describe_task(
+            self.file, self.target, self.problem.metric, self.problem.constraints, self.labels
+        )
 
-    @cached_property
-    def problem(self) -> Problem:
-        """What methods are tried on; the columns are prepared anew for every one."""
-        return Problem.check(self.X, self.y, self.metric, self.constraints, Preparation(self.schema))
-
-    def facts(self) -> dict[str, Any]:
-        """What a report says of the task and its data."""
-        counts = np.bincount(self.y, minlength=len(self.labels)).tolist()
-        return {
-            "task": {
-                "file": file_name(self.file),
-                "target": self.target,
-                "metric": self.metric.name,
-                "higher_is_better": self.metric.higher_is_better,
-                "constraints": [one.name for one in self.constraints],
-                "classes": list(self.labels),
-                "positive": self.positive,
-            },
-            "data": {
-                "rows": len(self.y),
-                "columns": [self._column(column) for column in self.schema.columns],
-                "class_counts": dict(zip(self.labels, counts, strict=True)),
-                "warnings": list(self.warnings),
-            },
-        }
-
-    def _column(self, column: Any) -> dict[str, Any]:
-        values = self.X[column.name] if column.name in self.X else self.table[column.name]
-        return {
-            "name": column.name,
-            "kind": column.kind,
-            "missing": int(values.isna().sum()),
-            "distinct": int(values.nunique()),
-            "note": column.note,
-        }
+    @property
+    def data_facts(self) -> DataFacts:
+        """What a report shows of the table."""
+        counts = np.bincount(self.problem.y, minlength=len(self.labels)).tolist()
+        return DataFacts(
+            rows=len(self.problem.y),
+            columns=self.columns,
+            class_counts=dict(zip(self.labels, counts, strict=True)),
+            warnings=self.warnings,
+            fingerprint=self.fingerprint,
+        )
 
 
-def task_of(
-    console: Console, file: str, target: str, metric: str, positive: str | None, constraints: Sequence[str]
-) -> Task:
-    """Read and check everything before any work begins."""
-    with usage():
-        found, bounds = metrics.as_metric(metric), metrics.as_constraints(list(constraints))
-        table, said = quietly_read(file)
-        check_column(target, table)
-        names, y = classes_of(table[target], positive)
-        rarest = int(np.bincount(y).argmin())
-        rows = int((y == rarest).sum())
+def describe_task(
+    file: str, target: str, metric: metrics.Metric, constraints: Iterable[metrics.Constraint],
+    labels: tuple[str, ...],
+) -> TaskFacts:  # fmt: skip
+    """What a report shows of a task; of two classes, the second is positive."""
+    return TaskFacts(
+        file=strip_path(file),
+        target=target,
+        metric=metric.name,
+        higher_is_better=metric.higher_is_better,
+        constraints=tuple(one.name for one in constraints),
+        classes=labels,
+        positive=labels[1] if len(labels) == 2 else None,
+    )
+
+
+def read_task(console: Console, options: TaskOptions) -> TableTask:
+    """Read the table and check everything before any work begins."""
+    with blame_usage():
+        metric, constraints = metrics.as_metric(options.metric), metrics.as_constraints(options.constraints)
+        table, notes = read_table(options.data)
+        check_column(options.target, table)
+        names, y = encode_classes(table[options.target], options.positive)
+        rare, rows = _find_rarest(names, y)
         if rows < 2:
-            raise expected("target", "with at least two rows of every class", f"one of {names[rarest]!r}")
-        schema = Schema.infer(table, target)
+            raise expected("target", "with at least two rows of every class", f"one of {rare!r}")
+        schema = Schema.infer(table, options.target)
         X = schema.typed(table)
-        few = f"Only {rows} of {len(y):,} rows are {names[rarest]!r}: differences may well be chance."
-        remarks = (*said, *schema.warnings, *([few] if rows < FEW else []))
-        task = Task(file, target, table, schema, X, y, names, found, bounds, remarks, fingerprint(table))
-        _check_metric(task)
-    for remark in remarks:
-        console.remark(f"Note: {remark}")
-    if positive is None and len(names) == 2:
-        console.remark(f"The positive class is {names[1]!r}; --positive chooses another.")
-    return task
+        problem = Problem.check(X, y, metric, constraints, Preparation(schema))
+        _check_metric(problem)
+    notes += schema.warnings
+    if rows < FEW:
+        notes += (f"Only {rows} of {len(y):,} rows are {rare!r}: differences may well be due to chance.",)
+    console.warn(notes)
+    if options.positive is None and len(names) == 2:
+        console.remark(f"The positive class is {names[1]!r}; --positive selects the other.")
+    return TableTask(
+        options.data, options.target, names, problem, schema, _describe_columns(schema, X, table), notes,
+        fingerprint(table),
+    )  # fmt: skip
 
 
-def _check_metric(task: Task) -> None:
-    """Refuse a metric that is not one number, or never a finite one, before it costs a training."""
-    counts = np.bincount(task.y).astype(float)
+def _find_rarest(names: tuple[str, ...], y: Indices) -> tuple[str, int]:
+    """The class with the fewest rows, and their number."""
+    counts = np.bincount(y)
+    return names[counts.argmin()], int(counts.min())
+
+
+def _check_metric(problem: Problem) -> None:
+    """Refuse a metric that is never finite before it costs a training."""
+    counts = np.bincount(problem.y).astype(float)
     guesses = (np.diag(counts), counts[:, None] * counts / counts.sum())  # all right, and by chance
-    found = [float(task.problem.metric(guess)) for guess in guesses]
-    if not np.isfinite(found).any():
-        raise expected("metric", "to be a finite number", f"{found[0]} if all predictions are right")
+    values = [float(problem.metric(guess)) for guess in guesses]
+    if not np.isfinite(values).any():
+        raise expected("metric", "to be a finite number", f"{values[0]} if all predictions are right")
 
 
-def quietly_read(file: str) -> tuple[Any, tuple[str, ...]]:
-    """A table, and what there is to say about its file."""
-    with usage(source="data"), warnings.catch_warnings(record=True) as caught:
+def _describe_columns(schema: Schema, X: Any, table: Any) -> tuple[ColumnFacts, ...]:
+    facts = []
+    for column in schema.columns:
+        values = X[column.name] if column.name in X else table[column.name]
+        missing, distinct = int(values.isna().sum()), int(values.nunique())
+        facts.append(ColumnFacts(column.name, column.kind, missing, distinct, column.note))
+    return tuple(facts)
+
+
+def read_table(file: str) -> tuple[Any, tuple[str, ...]]:
+    """Read a table, and collect the warnings about its file."""
+    with blame_usage(source="data"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         table = read(file)
     return table, tuple(dict.fromkeys(str(one.message) for one in caught))
 
 
-def file_name(file: str) -> str:
-    """What a report calls a file; where it lies is nobody's business."""
+def strip_path(file: str) -> str:
+    """The file name without its path."""
     return "standard input" if file == "-" else Path(file).name
 
 
 def check_column(name: str, table: Any) -> None:
-    """Refuse a name that is not a column, and say which are near."""
+    """Refuse a name that is not a column, and suggest similar ones."""
     if name not in table.columns:
         raise expected("target", "to be a column", repr(name), suggest(name, table.columns))
 
 
-def classes_of(column: Any, positive: str | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The names of the classes, the positive one of two last, and the class of each row."""
+def encode_classes(column: Any, positive: str | None) -> tuple[tuple[str, ...], Indices]:
+    """The names of the classes, with the positive one of two last, and the class of each row."""
     names, codes, counts = np.unique(labels(column), return_inverse=True, return_counts=True)
     order = names.tolist()
     if positive is not None and len(order) != 2:
         raise expected("positive", "only with two classes", f"{len(order)} classes")
     if len(order) > 2:
         return tuple(order), codes.astype(np.int64)
-    chosen = _usual(order, counts.tolist()) if positive is None else _asked(order, positive)
-    if chosen == order[0]:
+    last = _guess_positive(order, counts.tolist()) if positive is None else _match_class(order, positive)
+    if last == order[0]:
         return (order[1], order[0]), 1 - codes.astype(np.int64)
     return (order[0], order[1]), codes.astype(np.int64)
 
 
-def _asked(names: list[str], positive: str) -> str:
+def _match_class(names: list[str], text: str) -> str:
     """The class that the user means: 1.0 may stand for 1, and Yes for yes."""
     try:
-        return str(labels([positive], known=names)[0])
+        return str(labels([text], known=names)[0])
     except ValueError:
-        raise expected("positive", f"to be {' or '.join(map(repr, names))}", repr(positive)) from None
+        raise expected("positive", f"to be {' or '.join(map(repr, names))}", repr(text)) from None
 
 
-def _usual(names: list[str], counts: list[int]) -> str:
-    """Which of two classes is the positive one if nobody says: by its name, else the rarer one."""
-    plain = [name.strip(" '\"").lower() for name in names]
-    for word, other, name in ((plain[0], plain[1], names[0]), (plain[1], plain[0], names[1])):
+def _guess_positive(names: list[str], counts: list[int]) -> str:
+    """The positive one of two classes by default: by its name, else the rarer one."""
+    words = [name.strip(" '\"").lower() for name in names]
+    for word, other, name in ((words[0], words[1], names[0]), (words[1], words[0], names[1])):
         if word in POSITIVE and other in NEGATIVE:
             return name
     return names[0] if counts[0] < counts[1] else names[1]
 
 
-def methods_of(text: str | None) -> list[str]:
-    """The names of methods in a text with commas between."""
+def parse_methods(text: str | None) -> list[str]:
+    """The names of methods in a text, separated by commas; None means all methods."""
     if text is None:
         return list(METHODS)
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -185,16 +204,3 @@ def methods_of(text: str | None) -> list[str]:
     if not names or len(set(names)) < len(names):
         raise UsageError(f"Expected `methods` to be different names, but got {text!r}.")
     return names
-
-
-def versions() -> dict[str, str]:
-    """The versions of what the numbers depend on."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"evalign": evalign.__version__, "python": sys.version.split()[0]}
-    for name in ("torch", "scikit-learn", "lightgbm", "numpy", "pandas"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

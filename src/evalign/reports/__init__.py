@@ -1,7 +1,25 @@
-"""What a person looks at: the HTML report."""
+"""What a person looks at: typed facts about models and data, the HTML report and the model card."""
 
-from evalign.reports._comparison import comparison_facts
 from evalign.reports._evidence import evidence
-from evalign.reports._page import facts_of, page, write
+from evalign.reports._render import read_page, render_card, render_page, write_page
+from evalign.reports.facts import (
+    CalibrationFacts,
+    ColumnFacts,
+    ComparisonFacts,
+    CurveFacts,
+    DataFacts,
+    EpochFacts,
+    Interval,
+    MethodFacts,
+    ModelEvidence,
+    Report,
+    SliderFacts,
+    TaskFacts,
+    as_plain,
+)
 
-__all__ = ["comparison_facts", "evidence", "facts_of", "page", "write"]
+__all__ = [
+    "CalibrationFacts", "ColumnFacts", "ComparisonFacts", "CurveFacts", "DataFacts", "EpochFacts", "Interval",
+    "MethodFacts", "ModelEvidence", "Report", "SliderFacts", "TaskFacts", "as_plain", "evidence", "read_page",
+    "render_card", "render_page", "write_page",
+]  # fmt: skip

@@ -2,99 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
 from evalign._typing import Floats, Indices
 from evalign.decisions import expected_calibration_error, fit_calibration
 from evalign.metrics import sweep_thresholds
-from evalign.reports._held import Held
+from evalign.reports._held_out import HeldOutRows
+from evalign.reports.facts import (
+    CalibrationFacts,
+    CurveFacts,
+    OperatingPoint,
+    Reliability,
+    ReliabilityBin,
+    as_number,
+    as_numbers,
+)
 
-#: Points of a curve at most, curves at most, bins of confidence, the fewest rows to fit a calibration on.
+#: The most points of a curve, the most curves, the bins of confidence, the fewest rows for a calibration.
 POINTS, CURVES, BINS, FEWEST_ROWS = 400, 10, 15, 50
 
 
-def curves(rows: Held, positive: int | None) -> list[dict[str, Any]] | None:
+def trace_curves(rows: HeldOutRows, positive: int | None) -> tuple[CurveFacts, ...] | None:
     """The precision-recall curve of the positive class, or of each of the most frequent classes."""
     if rows.p is None:
         return None
-    shown = rows.frequent[:CURVES] if positive is None else [positive]
-    return [_curve(rows, k) for k in shown]
+    classes = rows.frequent[:CURVES] if positive is None else [positive]
+    return tuple(_trace_curve(rows, rows.p[:, k], k) for k in classes)
 
 
-def _curve(rows: Held, k: int) -> dict[str, Any]:
-    assert rows.p is not None
-    found = sweep_thresholds(rows.p[:, k], rows.truth == k, np.ones(len(rows.truth)))
-    tp, predicted = found.matrices[:, 1, 1].numpy(), found.matrices[:, :, 1].sum(1).numpy()
+def _trace_curve(rows: HeldOutRows, scores: Floats, k: int) -> CurveFacts:
+    sweep = sweep_thresholds(scores, rows.truth == k)
+    tp, predicted = sweep.matrices[:, 1, 1].numpy(), sweep.matrices[:, :, 1].sum(1).numpy()
     recall = tp / max(tp[-1], 1.0)
     precision = np.where(predicted > 0, tp / np.maximum(predicted, 1.0), 1.0)
-    area = float(np.diff(recall) @ precision[1:])
-    kept = _thinned(recall, precision)
+    points = _thin(recall, precision)
     own = rows.matrix
-    return {
-        "class": rows.classes[k],
-        "precision": precision[kept],
-        "recall": recall[kept],
-        "thresholds": found.thresholds[kept],
-        "average_precision": area,
-        "chosen": {
-            "precision": own[k, k] / max(own[:, k].sum(), 1.0),
-            "recall": own[k, k] / max(own[k].sum(), 1.0),
-        },
-    }
+    return CurveFacts(
+        class_=rows.classes[k],
+        precision=as_numbers(precision[points]),
+        recall=as_numbers(recall[points]),
+        thresholds=tuple(sweep.thresholds[points].tolist()),
+        average_precision=as_number(np.diff(recall) @ precision[1:]),
+        operating_point=OperatingPoint(
+            precision=as_number(own[k, k] / max(own[:, k].sum(), 1.0)),
+            recall=as_number(own[k, k] / max(own[k].sum(), 1.0)),
+        ),
+    )
 
 
-def _thinned(x: Floats, y: Floats) -> Indices:
-    """The points of a curve to keep, about equally far along it."""
+def _thin(x: Floats, y: Floats) -> Indices:
+    """The indices of at most `POINTS` points, about equally far apart along a curve."""
     if len(x) <= POINTS:
         return np.arange(len(x))
-    way = np.append(0.0, np.cumsum(np.hypot(np.diff(x), np.diff(y))))
-    return np.unique(np.append(np.searchsorted(way, np.linspace(0, way[-1], POINTS - 1)), len(x) - 1))
+    length = np.append(0.0, np.cumsum(np.hypot(np.diff(x), np.diff(y))))
+    return np.unique(np.append(np.searchsorted(length, np.linspace(0, length[-1], POINTS - 1)), len(x) - 1))
 
 
-def calibration(rows: Held, seed: int = 0) -> dict[str, Any] | None:
-    """How far confidence and accuracy lie apart, as the model is and after a calibration.
+def measure_calibration(rows: HeldOutRows, seed: int = 0) -> CalibrationFacts | None:
+    """How far confidence and accuracy are apart, as the model is and after a calibration.
 
-    The calibration (Platt's curve for two classes, else a temperature) of each half of the rows is fitted
-    on the other half.
+    The calibration (Platt's curve for two classes, a temperature for more) of each half of the rows is
+    fitted on the other half.
     """
     if rows.p is None:
         return None
-    after = _calibrated(rows, seed) if len(rows.truth) >= FEWEST_ROWS else None
-    return {
-        "before": _reliability(rows.p, rows.truth),
-        "after": None if after is None else _reliability(after, rows.truth),
-    }
+    enough = len(rows.truth) >= FEWEST_ROWS
+    return CalibrationFacts(
+        before=_measure_reliability(rows.p, rows.truth),
+        after=_measure_reliability(_calibrate(rows.p, rows.truth, seed), rows.truth) if enough else None,
+    )
 
 
-def _calibrated(rows: Held, seed: int) -> Floats:
-    assert rows.p is not None
-    scores = np.log(rows.p.clip(1e-12))
+def _calibrate(p: Floats, truth: Indices, seed: int) -> Floats:
+    """Calibrate each half of the rows by the other half."""
+    scores = np.log(p.clip(1e-12))
     order = np.random.default_rng(seed).permutation(len(scores))
-    order = order[np.argsort(rows.truth[order], kind="stable")]
+    order = order[np.argsort(truth[order], kind="stable")]
     half = np.empty(len(scores), dtype=np.int64)
-    half[order] = np.arange(len(scores)) % 2  # rows of a class go to one half and the other in turn
-    after = np.empty_like(scores)
-    method = "platt" if scores.shape[1] == 2 else "temperature"
+    half[order] = np.arange(len(scores)) % 2  # the rows of each class alternate between the halves
+    calibrated = np.empty_like(scores)
     for side in (0, 1):
         here, there = half == side, half != side
-        found = fit_calibration(scores[there], rows.truth[there], method)  # type: ignore[arg-type]
-        after[here] = found.predict_proba(scores[here])
-    return np.asarray(after)
+        method = "platt" if scores.shape[1] == 2 else "temperature"
+        calibration = fit_calibration(scores[there], truth[there], method)  # type: ignore[arg-type]
+        calibrated[here] = calibration.predict_proba(scores[here])
+    return np.asarray(calibrated)
 
 
-def _reliability(p: Floats, truth: Indices) -> dict[str, Any]:
+def _measure_reliability(p: Floats, truth: Indices) -> Reliability:
     confidence, right = p.max(1), p.argmax(1) == truth
     place = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
-    count, sure, hits = (
+    rows, total, hits = (
         np.bincount(place, weight, minlength=BINS) for weight in (np.ones(len(p)), confidence, right)
     )
-    return {
-        "error": expected_calibration_error(torch.from_numpy(p), torch.from_numpy(truth), bins=BINS),
-        "bins": [
-            {"confidence": sure[b] / count[b], "accuracy": hits[b] / count[b], "count": int(count[b])}
-            for b in np.flatnonzero(count)
-        ],
-    }
+    error = expected_calibration_error(torch.from_numpy(p), torch.from_numpy(truth), bins=BINS)
+    return Reliability(
+        error=as_number(error),
+        bins=tuple(
+            ReliabilityBin(as_number(total[b] / rows[b]), as_number(hits[b] / rows[b]), int(rows[b]))
+            for b in np.flatnonzero(rows)
+        ),
+    )

@@ -1,58 +1,56 @@
-"""How far a metric could lie elsewhere on other rows: the bootstrap of a confusion matrix."""
+"""How much a metric would vary on other rows: the bootstrap of a confusion matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from evalign._typing import Floats
 from evalign.metrics import Metric
-from evalign.reports._held import values
+from evalign.reports._held_out import BLOCK, evaluate
+from evalign.reports.facts import Interval, as_number
 
-#: Matrices drawn; fewer for so many classes that they would hold more numbers than these.
-DRAWS, FEWEST, NUMBERS = 2000, 400, 1 << 26
-
-#: Numbers of matrices held at a time.
-BLOCK = 1 << 22
+#: How many matrices are sampled: fewer, down to `FEWEST`, where together they have more than `NUMBERS` cells.
+SAMPLES, FEWEST, NUMBERS = 2000, 400, 1 << 26
 
 
-def intervals(matrix: Floats, metrics: Mapping[str, Metric], seed: int = 0) -> dict[str, dict[str, Any]]:
+def bootstrap(matrix: Floats, metrics: Mapping[str, Metric], seed: int = 0) -> dict[str, Interval]:
     """Each metric of a confusion matrix with its 95 % interval.
 
-    To draw n rows with replacement and to count them is one multinomial draw of n with the cells' shares:
-    nothing else of the rows is needed.
+    Sampling n rows with replacement and counting them is one multinomial sample of size n with the shares
+    of the cells, so the rows themselves are not needed.
 
     >>> from evalign import metrics
-    >>> found = intervals(np.array([[80.0, 20.0], [10.0, 90.0]]), {"accuracy": metrics.accuracy()})
-    >>> found["accuracy"]["value"], 0.79 < found["accuracy"]["low"] < 0.82
+    >>> matrix = np.array([[80.0, 20.0], [10.0, 90.0]])
+    >>> accuracy = bootstrap(matrix, {"accuracy": metrics.accuracy()})["accuracy"]
+    >>> accuracy.value, 0.79 < accuracy.low < 0.82
     (0.85, True)
 
     References:
         Efron and Tibshirani (1993), An introduction to the bootstrap, chapter 13.
     """
-    drawn = {name: np.empty(0) for name in metrics}
+    samples = {name: np.empty(0) for name in metrics}
     generator = np.random.default_rng(seed)
-    d = len(matrix)
-    left = min(DRAWS, max(FEWEST, NUMBERS // (d * d)))
+    cells = matrix.size
+    left = min(SAMPLES, max(FEWEST, NUMBERS // cells))
     while left > 0:
-        part = _draw(matrix, min(left, max(1, BLOCK // (d * d))), generator)
-        drawn = {name: np.append(drawn[name], values(metric, part)) for name, metric in metrics.items()}
+        part = _sample(matrix, min(left, max(1, BLOCK // cells)), generator)
+        samples = {name: np.append(samples[name], evaluate(metric, part)) for name, metric in metrics.items()}
         left -= len(part)
-    found = {}
+    intervals = {}
     for name, metric in metrics.items():
-        known = drawn[name][np.isfinite(drawn[name])]
-        low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
-        value = float(values(metric, matrix[None])[0])
-        found[name] = {"value": value, "low": float(low), "high": float(high)}
-    return found
+        finite = samples[name][np.isfinite(samples[name])]
+        low, high = np.quantile(finite, [0.025, 0.975]) if len(finite) else (np.nan, np.nan)
+        value = evaluate(metric, matrix[None])[0]
+        intervals[name] = Interval(as_number(value), as_number(low), as_number(high))
+    return intervals
 
 
-def _draw(matrix: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """Matrices of as many rows, drawn with replacement; cells without rows stay empty."""
+def _sample(matrix: Floats, size: int, generator: np.random.Generator) -> Floats:
+    """Sample matrices with the same number of rows; empty cells stay empty."""
     filled = np.flatnonzero(matrix)
-    cells = matrix.reshape(-1)[filled]
-    drawn = np.zeros((count, matrix.size))
-    drawn[:, filled] = generator.multinomial(int(cells.sum()), cells / cells.sum(), size=count)
-    return drawn.reshape(count, *matrix.shape)
+    counts = matrix.reshape(-1)[filled]
+    samples = np.zeros((size, matrix.size))
+    samples[:, filled] = generator.multinomial(int(counts.sum()), counts / counts.sum(), size=size)
+    return samples.reshape(size, *matrix.shape)

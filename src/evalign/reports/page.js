@@ -1,5 +1,5 @@
 
-// The slider: every position was counted when the page was made; here it is only looked up.
+// The slider: every position was counted when the page was written; the script only looks it up.
 const input = document.getElementById("slider");
 const picker = document.getElementById("slider-class");
 const at = (id) => document.getElementById(`slider-${id}`);
@@ -14,7 +14,7 @@ function matrixAt(place) {
   return [cells.slice(0, 2), cells.slice(2)];
 }
 
-// Precision, recall and rows predicted of the class in focus.
+// Precision, recall and the number of predicted rows of the class in focus.
 function ratesAt(place) {
   const { precision, recall, predicted: rows } = part();
   if (precision) return { precision: precision[place], recall: recall[place], predicted: rows[place] };
@@ -40,13 +40,13 @@ function showMatrix(cells) {
 }
 
 function showBounds(place) {
-  Object.entries(best.constraints || {}).forEach(([name, bound], index) => {
+  Object.entries(best.constraints).forEach(([name, bound], index) => {
     const slack = part().constraints[name][place];
-    const kept = known(slack) && slack >= -1e-9;
+    const satisfied = known(slack) && slack >= -1e-9;
     const value = known(slack) ? (bound.sense === ">=" ? bound.bound + slack : bound.bound - slack) : null;
     const mark = document.createElement("span");
-    mark.className = kept ? "kept" : "missed";
-    mark.textContent = kept ? "✓ kept" : "✗ missed";
+    mark.className = satisfied ? "satisfied" : "violated";
+    mark.textContent = satisfied ? "✓ satisfied" : "✗ violated";
     at(`bound-${index}`).replaceChildren(`${number(value)} `, mark);
   });
 }
@@ -56,11 +56,11 @@ let waiting = null;
 function move() {
   const place = Number(input.value);
   const rates = ratesAt(place);
-  const { positions, values, chosen } = part();
-  const change = place === chosen ? "as chosen" : `${number(values[place] - values[chosen], 3, true)} to the chosen`;
+  const { positions, values, start } = part();
+  const change = number(values[place] - values[start], 3, true);
   at("position").textContent = position(positions[place]);
   at("value").textContent = number(values[place]);
-  at("change").textContent = change;
+  at("change").textContent = place === start ? "the model's rule" : `${change} compared to the model's rule`;
   at("precision").textContent = number(rates.precision);
   at("recall").textContent = number(rates.recall);
   at("predicted").textContent = count(rates.predicted);
@@ -69,7 +69,7 @@ function move() {
     + `precision ${number(rates.precision)}, recall ${number(rates.recall)}`);
   showMatrix(matrixAt(place));
   showBounds(place);
-  if (!waiting) waiting = requestAnimationFrame(mark); // however fast it moves, a frame is drawn once
+  if (!waiting) waiting = requestAnimationFrame(mark); // at most one drawing per frame
 }
 
 function mark() {
@@ -81,7 +81,7 @@ function mark() {
 }
 
 function back() {
-  input.value = part().chosen;
+  input.value = part().start;
   move();
 }
 
@@ -94,13 +94,13 @@ function drawAll() {
   if (input) drawAlong(part(), Number(input.value));
 }
 
-// Light or dark: as the system is, until the button says otherwise.
+// Light or dark: the system decides until the button is pressed.
 const root = document.documentElement;
 const theme = document.getElementById("theme");
 const system = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
-function dress() {
+function applyTheme() {
   theme.textContent = isDark() ? "Light colours" : "Dark colours";
   drawAll();
 }
@@ -109,9 +109,9 @@ root.dataset.js = "yes";
 theme.hidden = false;
 theme.addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
-  dress();
+  applyTheme();
 });
-system.addEventListener("change", dress);
+system.addEventListener("change", applyTheme);
 if (input) {
   input.closest(".control").hidden = false;
   input.addEventListener("input", move);
@@ -119,7 +119,7 @@ if (input) {
   if (picker) {
     picker.addEventListener("change", () => {
       back();
-      drawAlong(part(), part().chosen);
+      drawAlong(part(), part().start);
     });
   }
   move();
@@ -127,23 +127,23 @@ if (input) {
 
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
-  if (window.innerWidth === width) return; // a phone's address bar comes and goes
+  if (window.innerWidth === width) return; // only the address bar of a phone appeared or disappeared
   width = window.innerWidth;
   drawAll();
 });
 
 // Paper is light, and narrower than most screens.
-let worn;
+let screenTheme;
 window.addEventListener("beforeprint", () => {
-  worn = root.dataset.theme;
+  screenTheme = root.dataset.theme;
   root.dataset.theme = "light";
   root.dataset.paper = "yes";
   drawAll();
 });
 window.addEventListener("afterprint", () => {
-  if (worn === undefined) delete root.dataset.theme;
-  else root.dataset.theme = worn;
+  if (screenTheme === undefined) delete root.dataset.theme;
+  else root.dataset.theme = screenTheme;
   delete root.dataset.paper;
   drawAll();
 });
-dress();
+applyTheme();

@@ -1,7 +1,7 @@
 "use strict";
-// Every plot is drawn from the facts of the page; words from data are text, never markup.
+// Plots are drawn from the facts inside the page; names from data are text, never markup.
 const facts = JSON.parse(document.getElementById("facts").textContent);
-const models = facts.models || [];
+const { models } = facts;
 
 const known = (value) => typeof value === "number" && Number.isFinite(value);
 const number = (value, digits = 3, signed = false) => {
@@ -10,7 +10,7 @@ const number = (value, digits = 3, signed = false) => {
   const sign = Number(text) === 0 ? "" : value < 0 ? "−" : signed ? "+" : "";
   return sign + text;
 };
-// A threshold near 0 or 1 needs more digits to be told from its neighbours.
+// Thresholds close to 0 or 1 need more digits, or their neighbours would look the same.
 const position = (value) => {
   const near = Math.min(value, 1 - value);
   return number(value, near > 0 ? Math.min(9, Math.max(3, 1 - Math.floor(Math.log10(near)))) : 3);
@@ -18,7 +18,7 @@ const position = (value) => {
 const count = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : "–");
 const percent = (share) => (known(share) ? `${number(100 * share, 1)} %` : "–");
 
-// Plotly reads a little HTML in its texts: nothing from data may be taken for it.
+// Plotly interprets some HTML in its texts, so names from data are escaped.
 const safe = (text, most = 24) => {
   const letters = Array.from(String(text));
   const short = letters.length > most ? letters.slice(0, most - 1).join("") + "…" : letters.join("");
@@ -53,16 +53,16 @@ const draw = (name, traces, form, height) => {
 function drawComparison() {
   const place = document.getElementById("plot-comparison");
   if (!place) return;
-  const found = facts.comparison;
-  const better = found.higher_is_better === false ? -1 : 1;
-  const missed = (row) => Math.min(known(row.slack) ? row.slack : 0, 0);
-  const rows = found.rows.filter((row) => known(row.mean))
-    .sort((a, b) => missed(a) - missed(b) || better * (a.mean - b.mean));
+  const { comparison } = facts;
+  const sign = comparison.higher_is_better ? 1 : -1;
+  const violation = (row) => Math.min(known(row.slack) ? row.slack : 0, 0);
+  const rows = comparison.rows.filter((row) => known(row.mean))
+    .sort((a, b) => violation(a) - violation(b) || sign * (a.mean - b.mean));
   const names = rows.map((row) => safe(row.method));
   const wide = place.clientWidth >= 640;
-  const every = rows.flatMap((row, at) => (row.values || []).map((value) => [value, at]));
-  const look = rows.map((row) => (row.method === found.best ? colour("two") : colour("one")));
-  const shape = rows.map((row) => (row.method === found.best ? "diamond" : "circle"));
+  const every = rows.flatMap((row, at) => row.values.map((value) => [value, at]));
+  const look = rows.map((row) => (row.method === comparison.best ? colour("two") : colour("one")));
+  const shape = rows.map((row) => (row.method === comparison.best ? "diamond" : "circle"));
   const error = { type: "data", thickness: 1.5, width: 0 };
   const others = rows.map((row, at) => [row, at]).filter(([row]) => known(row.difference));
   const text = (row) => `${safe(row.method)}: ${number(row.mean)}`;
@@ -84,8 +84,8 @@ function drawComparison() {
       hovertext: others.map(([row]) => gap(row)), hoverinfo: "text",
       marker: { size: 10, color: others.map(([, at]) => look[at]), symbol: others.map(([, at]) => shape[at]) } },
   ], {
-    xaxis: axis(safe(found.metric, 40), { domain: half[0] }),
-    xaxis2: axis(`difference to ${safe(found.reference)}`, { domain: half[1], anchor: "y2" }),
+    xaxis: axis(safe(comparison.metric, 40), { domain: half[0] }),
+    xaxis2: axis(`difference to ${safe(comparison.reference)}`, { domain: half[1], anchor: "y2" }),
     yaxis: axis("", { ...ticks, domain: rise[0] }),
     yaxis2: axis("", { ...ticks, domain: rise[1], anchor: "x2", showticklabels: !wide }),
     shapes: [{ ...zero, line: { color: colour("soft"), width: 1, dash: "dash" } }],
@@ -103,7 +103,7 @@ function drawMatrices() {
     const text = model.matrix.map((row, i) => row.map((n, j) =>
       `true ${safe(model.classes[i])}, predicted ${safe(model.classes[j])}: ${count(n)} (${percent(shares[i][j])})`));
     const ticks = { tickvals: names.map((_, k) => k), ticktext: names, showgrid: false, tickfont: { size: 9 } };
-    const z = shares.map((row) => row.map(Math.sqrt)); // so that few errors are seen beside many hits
+    const z = shares.map((row) => row.map(Math.sqrt)); // makes few errors visible beside many hits
     draw(`matrix-${at}`, [{ type: "heatmap", z, text, hoverinfo: "text", zmin: 0, zmax: 1, showscale: false,
       colorscale: [[0, colour("card")], [1, colour("one")]] }], {
       xaxis: axis("predicted", { ...ticks, tickangle: -90 }),
@@ -113,20 +113,20 @@ function drawMatrices() {
   });
 }
 
-const LINES = 5; // so many are told apart at a glance; others are shown by a click on their names
+const LINES = 5; // as many as can be told apart; a click on its name shows another
 
 function drawPrecisionRecall(spot) {
   const traces = [];
   models.forEach((model, m) => (model.curves || []).forEach((curve, k, all) => {
-    if (m > 0 && all.length > 1) return; // many classes of two models are too many lines
+    if (m > 0 && all.length > 1) return; // the classes of two models would be too many lines
     const at = all.length > 1 ? k : m;
     const name = safe(all.length > 1 ? curve.class : model.name);
     const visible = k < LINES ? true : "legendonly";
     traces.push({ x: curve.recall, y: curve.precision, mode: "lines", visible, line: { ...lineOf(at), shape: "hv" }, name,
       legendgroup: name, text: curve.thresholds.map((t) => `threshold ${position(t)}`),
       hovertemplate: "recall %{x:.3f}, precision %{y:.3f}<br>%{text}<extra></extra>" });
-    traces.push({ x: [curve.chosen.recall], y: [curve.chosen.precision], mode: "markers", name, visible, legendgroup: name,
-      showlegend: false, hovertext: [`${name}, chosen`], hoverinfo: "text+x+y",
+    traces.push({ x: [curve.operating_point.recall], y: [curve.operating_point.precision], mode: "markers", name, visible, legendgroup: name,
+      showlegend: false, hovertext: [`${name}, own rule`], hoverinfo: "text+x+y",
       marker: { symbol: "diamond", size: 12, color: lineOf(at).color, line: { color: colour("paper"), width: 1.5 } } });
   }));
   if (spot) {
@@ -138,23 +138,23 @@ function drawPrecisionRecall(spot) {
   }, 400);
 }
 
-// The open circle is the last trace where there is a slider; to move it alone is quick.
+// With a slider, the open circle is the last trace; moving it alone is fast.
 const follow = (name, x, y) => {
   const place = document.getElementById(`plot-${name}`);
   if (place && place.data) Plotly.restyle(place, { x: [[x]], y: [[y]] }, [place.data.length - 1]);
 };
 
-// Where all constraints are kept, as stretches of positions.
-function keptStretches(part) {
-  const slacks = Object.values(part.constraints || {});
+// The ranges of positions in which all constraints are satisfied.
+function satisfiedRanges(part) {
+  const slacks = Object.values(part.constraints);
   if (!slacks.length) return [];
-  const good = part.positions.map((_, at) => slacks.every((one) => known(one[at]) && one[at] >= -1e-9));
-  const found = [];
-  good.forEach((yes, at) => {
-    if (yes && !good[at - 1]) found.push([part.positions[at], part.positions[at]]);
-    if (yes) found[found.length - 1][1] = part.positions[at];
+  const satisfied = part.positions.map((_, at) => slacks.every((one) => known(one[at]) && one[at] >= -1e-9));
+  const ranges = [];
+  satisfied.forEach((yes, at) => {
+    if (yes && !satisfied[at - 1]) ranges.push([part.positions[at], part.positions[at]]);
+    if (yes) ranges[ranges.length - 1][1] = part.positions[at];
   });
-  return found;
+  return ranges;
 }
 
 function drawAlong(part, now) {
@@ -166,14 +166,14 @@ function drawAlong(part, now) {
     return { x: one.positions, y: one.values, mode: "lines", line: lineOf(m), name: safe(model.name),
       hovertemplate: `${two ? "threshold" : "weight"} %{x:.3f}<br>${metric} %{y:.3f}<extra></extra>` };
   });
-  traces.push({ x: [part.positions[part.chosen]], y: [part.values[part.chosen]], mode: "markers", hovertext: ["chosen"],
+  traces.push({ x: [part.positions[part.start]], y: [part.values[part.start]], mode: "markers", hovertext: ["own rule"],
     hoverinfo: "text+x+y", showlegend: false,
     marker: { symbol: "diamond", size: 12, color: colour("one"), line: { color: colour("paper"), width: 1.5 } } });
   traces.push({ x: [part.positions[now]], y: [part.values[now]], mode: "markers", hoverinfo: "skip", showlegend: false,
     marker: { symbol: "circle-open", size: 15, color: colour("ink"), line: { width: 2 } } });
-  const chosen = part.positions[part.chosen];
-  const line = { type: "line", yref: "paper", x0: chosen, x1: chosen, y0: 0, y1: 1 };
-  const bands = keptStretches(part).map(([x0, x1]) => ({ type: "rect", yref: "paper", x0, x1, y0: 0, y1: 1,
+  const start = part.positions[part.start];
+  const line = { type: "line", yref: "paper", x0: start, x1: start, y0: 0, y1: 1 };
+  const bands = satisfiedRanges(part).map(([x0, x1]) => ({ type: "rect", yref: "paper", x0, x1, y0: 0, y1: 1,
     fillcolor: colour("three"), opacity: 0.12, line: { width: 0 }, layer: "below" }));
   const ticks = two ? {} : { type: "log", range: [-1.3, 1.3], tickvals: [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16],
     ticktext: ["1/16", "1/8", "1/4", "1/2", "1", "2", "4", "8", "16"] };
@@ -218,11 +218,10 @@ function drawTraining() {
 function drawCalibration() {
   models.forEach((model, at) => {
     if (!model.calibration || !document.getElementById(`plot-calibration-${at}`)) return;
-    const rows = model.rows || 1;
-    const line = (found, name, place) => ({ x: found.bins.map((one) => one.confidence), y: found.bins.map((one) => one.accuracy),
+    const line = ({ bins }, name, place) => ({ x: bins.map((one) => one.confidence), y: bins.map((one) => one.accuracy),
       name, mode: "lines+markers", line: { ...lineOf(place), width: 1.25 },
-      marker: { symbol: SYMBOLS[place], size: found.bins.map((one) => 5 + 11 * Math.sqrt(one.count / rows)) },
-      text: found.bins.map((one) => `${count(one.count)} rows`),
+      marker: { symbol: SYMBOLS[place], size: bins.map((one) => 5 + 11 * Math.sqrt(one.count / model.rows)) },
+      text: bins.map((one) => `${count(one.count)} rows`),
       hovertemplate: "confidence %{x:.3f}, right %{y:.3f}<br>%{text}<extra></extra>" });
     const { before, after } = model.calibration;
     const low = Math.min(0.5, ...[before, after].flatMap((one) => (one ? one.bins : [])).flatMap((one) => [one.confidence, one.accuracy]));

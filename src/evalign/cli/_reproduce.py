@@ -1,0 +1,56 @@
+"""`evalign reproduce`: the tables and figures of the papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evalign import papers
+from evalign._errors import expected
+from evalign.cli._console import Console, blame_usage
+from evalign.cli._lists import print_list
+from evalign.cli._main import RunError, StoppedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """The options of `evalign reproduce`."""
+
+    table: str | None
+    scale: str
+    jobs: int
+    seed: int
+    storage: str | None
+    out: str | None
+
+
+def run(console: Console, options: ReproduceOptions) -> None:
+    """Run a table or figure of the papers, or list them."""
+    table = options.table
+    if table is None:
+        known: dict[str, Any] = {**papers.TABLES, **papers.FIGURES}
+        print_list(console, "tables", [(one.name, one.title) for one in known.values()])
+        return
+    with blame_usage():
+        papers.find(table)
+        if options.scale not in papers.SCALES:
+            raise expected("scale", f"to be one of {', '.join(papers.SCALES)}", repr(options.scale))
+    try:
+        reproduction = papers.reproduce(
+            table, scale=options.scale, jobs=options.jobs, seed=options.seed,
+            storage=options.storage or papers.STORAGE, out=options.out or papers.FOLDER,
+            progress=console.is_live,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        raise StoppedError("Stopped. Finished trials are kept: the same command resumes.") from None
+    except papers.MissingDataError as error:
+        raise RunError(f"{table}: {error}") from None
+    results = reproduction.results
+    for data, instruction in results.missing.items():
+        console.remark(f"{table}: without {data}. {instruction}")
+    files = [str(file) for file in reproduction.files]
+    console.print_json({"table": table, "files": files, "complete": results.complete})
+    for file in files:
+        console.print(file)
+    if not results.complete:
+        raise RunError(f"{table} is not complete: the same command resumes.")
