@@ -1,4 +1,4 @@
-"""A headless Chromium over its DevTools protocol, as small as tests need it."""
+"""A headless Chromium over its DevTools protocol, as far as the tests need it."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ QUIET = [
 
 
 class Browser:
-    """One page; `events` holds all that the browser told: requests, console, errors."""
+    """One page; `events` are all messages of the browser: requests, console, errors."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp()
@@ -61,7 +61,7 @@ class Browser:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def call(self, method, **params):
-        """Call a method of the protocol; what is told meanwhile is kept."""
+        """Call a method of the protocol; events that arrive meanwhile are recorded."""
         self.calls += 1
         session = {} if self.session is None else {"sessionId": self.session}
         self.socket.send(json.dumps({"id": self.calls, "method": method, "params": params, **session}))
@@ -74,7 +74,7 @@ class Browser:
             self.events.append(message)
 
     def open(self, path, width=1200, height=900, dark=False):
-        """Load a file in a window of some size, and wait until its scripts have run."""
+        """Load a file in a window of this size, and wait until its scripts have run."""
         self.resize(width, height)
         self.prefer(dark)
         self.events.clear()
@@ -95,14 +95,14 @@ class Browser:
         self.call("Emulation.setScriptExecutionDisabled", value=not enabled)
 
     def ask(self, expression):
-        """The value of an expression of JavaScript."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"])
-        return found["result"].get("value")
+        """The value of a JavaScript expression."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"])
+        return answer["result"].get("value")
 
     def press(self, key, times=1):
-        """Press a key, where the focus is."""
+        """Press a key on the focused element."""
         codes = {
             "ArrowRight": 39,
             "ArrowLeft": 37,
@@ -119,25 +119,25 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type="keyUp", **words)
 
     def requests(self):
-        """The addresses asked for since the page was opened."""
+        """The URLs requested since the page was opened."""
         sent = [one["params"] for one in self.events if one.get("method") == "Network.requestWillBeSent"]
         return [one["request"]["url"] for one in sent]
 
     def complaints(self):
         """Errors and warnings of the console, and exceptions, since the page was opened."""
-        found = []
+        complaints = []
         for event in self.events:
             method, params = event.get("method"), event.get("params", {})
             if method == "Runtime.exceptionThrown":
-                found.append(params["exceptionDetails"].get("exception", params["exceptionDetails"]))
+                complaints.append(params["exceptionDetails"].get("exception", params["exceptionDetails"]))
             if method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
-                found.append([one.get("value", one.get("description")) for one in params["args"]])
+                complaints.append([one.get("value", one.get("description")) for one in params["args"]])
             if method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
-                found.append(params["entry"]["text"])
-        return found
+                complaints.append(params["entry"]["text"])
+        return complaints
 
     def picture(self, path, whole=True):
-        """Save what is seen as PNG: the whole page, or the window."""
+        """Save the whole page, or what the window shows, as PNG."""
         options = {"format": "png", "captureBeyondViewport": whole}
         if whole:
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]
@@ -145,6 +145,6 @@ class Browser:
         Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
 
     def paper(self, path):
-        """Save the page as it is printed."""
-        found = self.call("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)
-        Path(path).write_bytes(base64.b64decode(found["data"]))
+        """Save the page as it is printed, as PDF."""
+        document = self.call("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)
+        Path(path).write_bytes(base64.b64decode(document["data"]))

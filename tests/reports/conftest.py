@@ -1,3 +1,5 @@
+"""Rows to train on and to hold out, whole reports, and a browser."""
+
 import sys
 import warnings
 from pathlib import Path
@@ -12,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for _browser.py, which tests o
 
 @pytest.fixture(scope="session")
 def two():
-    """Rows of two unbalanced classes: features and labels to train on, and to judge by."""
+    """Rows of two unbalanced classes: features and labels to train on, and to hold out."""
     X, y = make_classification(900, 8, weights=[0.85], flip_y=0.05, class_sep=0.8, random_state=0)
     y = np.where(y == 1, "yes", "no")
     return X[:500], y[:500], X[500:], y[500:]
@@ -20,7 +22,7 @@ def two():
 
 @pytest.fixture(scope="session")
 def four():
-    """The same of four classes."""
+    """The same with four classes."""
     X, y = make_classification(
         1000, 10, n_informative=6, n_classes=4, weights=[0.5, 0.3, 0.15], class_sep=0.9, random_state=1
     )
@@ -29,47 +31,45 @@ def four():
 
 
 @pytest.fixture(scope="session")
-def facts(two, four):
-    """Facts of whole reports, by name: of two classes, of four."""
+def reports(two, four):
+    """Complete reports, of two classes and of four."""
     from evalign import MetricClassifier, MetricDecision, compare
-    from evalign.reports import comparison_facts, evidence
+    from evalign.reports import ColumnFacts, ComparisonFacts, DataFacts, Report, TaskFacts, evidence
 
-    def report(rows, metric, constraints):
+    def build(rows, metric, constraints):
         X, y, new, truth = rows
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the constraint may not be kept
-            ruled = MetricDecision(LogisticRegression(), metric, constraints, cv=3, random_state=0).fit(X, y)
+            warnings.simplefilter("ignore", UserWarning)  # the constraint may be violated
+            decision = MetricDecision(LogisticRegression(), metric, constraints, cv=3, random_state=0)
+            decision.fit(X, y)
         network = MetricClassifier(metric, hidden=(8,), max_epochs=4, random_state=0).fit(X, y)
         methods = {"logistic": LogisticRegression(), "broken": LogisticRegression(C=-1)}
         methods["balanced"] = LogisticRegression(class_weight="balanced")
-        found = compare(X, y, metric, methods, n_repeats=3, constraints=constraints)
-        judged = (new, truth, metric, [*constraints, "specificity <= 0.9"])
-        classes = sorted(set(y.tolist()))
-        return {
-            "title": "Insects & others",
-            "created": "2025-06-01T10:05:00+00:00",
-            "command": "evalign compare insects.csv --target species",
-            "versions": {"evalign": "0.1.0"},
-            "seed": 0,
-            "task": {
-                "file": "insects.csv", "target": "species", "metric": metric, "higher_is_better": True,
-                "constraints": constraints, "classes": classes, "positive": None,
-            },
-            "answer": found.advice,
-            "data": {
-                "rows": len(y),
-                "columns": [{"name": "wings", "kind": "number", "missing": 3, "distinct": 9, "note": ""}],
-                "class_counts": {name: int((y == name).sum()) for name in classes},
-                "warnings": ["12 duplicate rows were dropped."],
-            },
-            "comparison": comparison_facts(found),
-            "models": [
-                evidence("ruled", ruled, *judged, role="best", description="a rule"),
-                evidence("network", network, *judged, role="cross-entropy"),
-            ],
-        }  # fmt: skip
+        comparison = compare(X, y, metric, constraints=constraints, methods=methods, n_repeats=3)
+        held_out = (new, truth, metric, [*constraints, "specificity <= 0.9"])
+        classes = tuple(sorted(set(y.tolist())))
+        return Report(
+            title="Insects & others",
+            created="2025-06-01T10:05:00+00:00",
+            command="evalign compare insects.csv --target species",
+            versions={"evalign": "0.1.0"},
+            seed=0,
+            answer=comparison.advice,
+            task=TaskFacts("insects.csv", "species", metric, True, tuple(constraints), classes),
+            data=DataFacts(
+                rows=len(y),
+                columns=(ColumnFacts("wings", "number", 3, 9),),
+                class_counts={name: int((y == name).sum()) for name in classes},
+                warnings=("12 duplicate rows were dropped.",),
+            ),
+            comparison=ComparisonFacts.from_comparison(comparison),
+            models=(
+                evidence("decision", decision, *held_out, role="best", description="a rule"),
+                evidence("network", network, *held_out, role="cross-entropy"),
+            ),
+        )
 
-    return {"two": report(two, "f1", ["precision >= 0.7"]), "four": report(four, "f1", [])}
+    return {"two": build(two, "f1", ["precision >= 0.7"]), "four": build(four, "f1", [])}
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +78,6 @@ def browser():
     _browser = pytest.importorskip("_browser")
     if _browser.CHROMIUM is None:
         pytest.skip("Chromium is not installed")
-    found = _browser.Browser()
-    yield found
-    found.close()
+    one = _browser.Browser()
+    yield one
+    one.close()

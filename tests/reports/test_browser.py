@@ -1,32 +1,31 @@
-"""The page in a browser: it draws, it moves, it asks nobody for anything."""
+"""The page in a browser: it draws, the slider moves, and nothing is requested."""
 
-import copy
+from dataclasses import replace
 
 import pytest
-from test_page import HOSTILE, hostile, hostile_facts  # noqa: F401
+from test_page import HOSTILE, hostile_report, rename_report  # noqa: F401
 
-from evalign.reports import write
-from evalign.reports._html import count, number, percent, position
-from evalign.reports._sections import ranked
+from evalign.reports import write_page
+from evalign.reports._format import count, number, percent, position
 
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Open the page of some facts; whatever it complains about or asks for fails the test."""
-    opened = []
+    """Open the page of a report; any complaint of the console and any request fail the test."""
+    pages = []
 
-    def show(facts, **window):
-        path = tmp_path / f"report {len(opened)}.html"
-        write(facts, path)
+    def show(report, **window):
+        path = tmp_path / f"report {len(pages)}.html"
+        write_page(report, path)
         browser.open(path, **window)
-        opened.append(path.resolve().as_uri())
+        pages.append(path.resolve().as_uri())
         return browser
 
     yield show
     browser.script(True)
     browser.ask("new Promise((done) => setTimeout(done, 50))")
     assert browser.complaints() == []
-    outside = [url for url in browser.requests() if url not in opened and not url.startswith("data:")]
+    outside = [url for url in browser.requests() if url not in pages and not url.startswith("data:")]
     assert outside == []
 
 
@@ -39,102 +38,101 @@ def cells(browser):
     return browser.ask(f"{rows}.map((cell) => Array.from(cell.children).map((one) => one.textContent))")
 
 
-def shown(matrix):
+def format_cells(matrix):
     return [[count(n), percent(n / sum(row) if sum(row) else None)] for row in matrix for n in row]
 
 
-def drawn(browser):
-    """The plots that are there, and those that hold a drawing."""
+def list_plots(browser):
+    """The ids of all plots, and of those with a drawing."""
     plots = "Array.from(document.querySelectorAll('.plot'))"
     every = browser.ask(f"{plots}.map((one) => one.id)")
     return every, browser.ask(f"{plots}.filter((one) => one.querySelector('svg path')).map((one) => one.id)")
 
 
-def sideways(browser):
-    """How wide the page is, folded parts open, and which plots are wider than their place."""
+def measure_width(browser):
+    """The width of the page with all details open, and the plots that are wider than their place."""
     browser.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     plots = "Array.from(document.querySelectorAll('.plot'))"
     wide = browser.ask(f"{plots}.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.id)")
     return browser.ask("document.documentElement.scrollWidth"), wide
 
 
-def test_the_slider_moves_by_keyboard_to_what_was_counted(show, facts):
-    browser, model = show(facts["two"]), facts["two"]["models"][0]
-    every, with_drawing = drawn(browser)
+def test_the_slider_moves_by_keyboard(show, reports):
+    browser, model = show(reports["two"]), reports["two"].models[0]
+    every, with_drawing = list_plots(browser)
     assert every == with_drawing
     assert len(every) == 6
-    slider = model["slider"]
-    matrices = [[cells[:2], cells[2:]] for cells in slider["matrices"]]
+    slider = model.slider
+    matrices = [[cells[:2], cells[2:]] for cells in slider.matrices]
     browser.ask("document.getElementById('slider').focus()")
-    at = slider["chosen"]
-    assert cells(browser) == shown(model["matrix"]) == shown(matrices[at])
+    at = slider.start
+    assert cells(browser) == format_cells(model.matrix) == format_cells(matrices[at])
     first = [text(browser, f"slider-{name}") for name in ("value", "precision", "recall", "bound-0")]
     for key, times, to in (
         ("ArrowRight", 3, at + 3), ("ArrowLeft", 8, at - 5), ("End", 1, len(matrices) - 1), ("Home", 1, 0),
         ("ArrowRight", 40, 40),
     ):  # fmt: skip
         browser.press(key, times)
-        (_, fp), (fn, tp) = matrices[to]
+        (tn, fp), (fn, tp) = matrices[to]
         assert browser.ask("Number(document.getElementById('slider').value)") == to
-        assert cells(browser) == shown(matrices[to])
-        assert text(browser, "slider-position") == position(slider["positions"][to])
-        assert text(browser, "slider-value") == number(slider["values"][to])
+        assert cells(browser) == format_cells(matrices[to])
+        assert text(browser, "slider-position") == position(slider.positions[to])
+        assert text(browser, "slider-value") == number(slider.values[to])
         assert text(browser, "slider-precision") == number(tp / (tp + fp) if tp + fp else 0.0)
         assert text(browser, "slider-recall") == number(tp / (tp + fn))
         assert text(browser, "slider-predicted") == count(tp + fp)
-        slack = slider["constraints"]["precision() >= 0.7"][to]
-        kept = "✓ kept" if slack >= 0 else "✗ missed"
-        assert text(browser, "slider-bound-0") == f"{number(0.7 + slack)} {kept}"
-        (tn, fp), _ = matrices[to]
-        kept = "✓ kept" if tn / (tn + fp) <= 0.9 else "✗ missed"
-        assert text(browser, "slider-bound-1") == f"{number(tn / (tn + fp))} {kept}"
-        told = browser.ask("document.getElementById('slider').getAttribute('aria-valuetext')")
-        assert told.startswith(
-            f"{position(slider['positions'][to])}: f1 {number(slider['values'][to])}, precision"
+        slack = slider.constraints["precision() >= 0.7"][to]
+        status = "✓ satisfied" if slack >= 0 else "✗ violated"
+        assert text(browser, "slider-bound-0") == f"{number(0.7 + slack)} {status}"
+        status = "✓ satisfied" if tn / (tn + fp) <= 0.9 else "✗ violated"
+        assert text(browser, "slider-bound-1") == f"{number(tn / (tn + fp))} {status}"
+        label = browser.ask("document.getElementById('slider').getAttribute('aria-valuetext')")
+        assert label.startswith(
+            f"{position(slider.positions[to])}: f1 {number(slider.values[to])}, precision"
         )
         browser.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         mark = browser.ask("(() => { const all = document.getElementById('plot-along').data;"
                            " return [all[all.length - 1].x[0], all[all.length - 1].y[0]]; })()")  # fmt: skip
-        assert mark == [slider["positions"][to], slider["values"][to]]
+        assert mark == [slider.positions[to], slider.values[to]]
     browser.press("Tab")
     assert browser.ask("document.activeElement.id") == "slider-back"
     browser.press("Enter")
     assert browser.ask("Number(document.getElementById('slider').value)") == at
-    assert cells(browser) == shown(model["matrix"])
+    assert cells(browser) == format_cells(model.matrix)
     assert [text(browser, f"slider-{name}") for name in ("value", "precision", "recall", "bound-0")] == first
 
 
-def test_the_weight_of_every_class_moves(show, facts):
-    browser, model = show(facts["four"]), facts["four"]["models"][0]
-    every, with_drawing = drawn(browser)
+def test_the_weight_of_every_class_moves(show, reports):
+    browser, model = show(reports["four"]), reports["four"].models[0]
+    every, with_drawing = list_plots(browser)
     assert every == with_drawing
     assert len(every) == 6
-    for place, part in enumerate(model["slider"]["classes"]):
+    for place, track in enumerate(model.slider.classes):
         browser.ask(
             f"(() => {{ const one = document.getElementById('slider-class'); one.value = {place};"
             " one.dispatchEvent(new Event('change')); document.getElementById('slider').focus(); })()"
         )
-        assert cells(browser) == shown(model["matrix"])
-        assert text(browser, "slider-focus") == part["class"]
+        assert cells(browser) == format_cells(model.matrix)
+        assert text(browser, "slider-focus") == track.class_
         browser.press("ArrowRight", 5)
-        at = part["chosen"] + 5
-        assert cells(browser) == shown(part["matrices"][at])
-        assert text(browser, "slider-position") == position(part["positions"][at])
-        assert text(browser, "slider-value") == number(part["values"][at])
-        assert text(browser, "slider-precision") == number(part["precision"][at])
-        assert text(browser, "slider-predicted") == count(part["predicted"][at])
+        at = track.start + 5
+        assert cells(browser) == format_cells(track.matrices[at])
+        assert text(browser, "slider-position") == position(track.positions[at])
+        assert text(browser, "slider-value") == number(track.values[at])
+        assert text(browser, "slider-precision") == number(track.precision[at])
+        assert text(browser, "slider-predicted") == count(track.predicted[at])
         assert text(browser, "slider-change").startswith(
-            number(part["values"][at] - part["values"][part["chosen"]], signed=True)
+            number(track.values[at] - track.values[track.start], signed=True)
         )
 
 
-def test_light_and_dark_on_screen_and_on_paper(show, facts, tmp_path):
+def test_light_and_dark_on_screen_and_on_paper(show, reports, tmp_path):
     look = "getComputedStyle(document.body).backgroundColor"
     line = "document.getElementById('plot-along').data[0].line.color"
     light, dark = ("rgb(255, 255, 255)", "#0072b2"), ("rgb(20, 23, 27)", "#56b4e9")
-    browser = show(facts["two"])
+    browser = show(reports["two"])
     assert (browser.ask(look), browser.ask(line)) == light
-    browser.prefer(dark=True)  # the page follows the system while it is open
+    browser.prefer(dark=True)  # the open page follows the system
     assert (browser.ask(look), browser.ask(line)) == dark
     assert text(browser, "theme") == "Light colours"
     browser.ask(f"window.seen = []; addEventListener('beforeprint', () => seen.push({line}))")
@@ -147,11 +145,11 @@ def test_light_and_dark_on_screen_and_on_paper(show, facts, tmp_path):
     assert text(browser, "theme") == "Dark colours"
 
 
-def test_names_from_data_do_nothing_and_long_ones_fit_a_phone(show, hostile_facts):  # noqa: F811
+def test_names_from_data_do_nothing_and_long_ones_fit_a_phone(show, hostile_report):  # noqa: F811
     names = {"network": "m" * 120, "balanced": "b" * 120, "cross-entropy": "verylongname" * 9}
-    long = hostile({**hostile_facts, "command": "evalign " + "x" * 300, "answer": "a" * 200}, names)
-    browser = show(long, width=375)
-    assert sideways(browser) == (375, [])
+    report = replace(hostile_report, command="evalign " + "x" * 300, answer="a" * 200)
+    browser = show(rename_report(report, names), width=375)
+    assert measure_width(browser) == (375, [])
     assert browser.ask("window.hit") is None
     assert browser.ask("document.querySelectorAll('img, b, a:not(.skip)').length") == 0
     assert text(browser, "slider-focus") in [name.replace("\x00", "�") for name in HOSTILE]
@@ -159,32 +157,32 @@ def test_names_from_data_do_nothing_and_long_ones_fit_a_phone(show, hostile_fact
     assert "<img src=x onerror=" in words  # as text, not as an element
 
 
-def test_without_javascript_the_numbers_are_there(browser, show, facts):
+def test_without_javascript_the_numbers_are_there(browser, show, reports):
     browser.script(False)
-    show(facts["two"])
+    show(reports["two"])
     words = browser.ask("document.body.innerText")
     assert "Without JavaScript" in words
-    assert facts["two"]["answer"] in words
+    assert reports["two"].answer in words
     assert browser.ask("getComputedStyle(document.querySelector('.control')).display") == "none"
     assert browser.ask("getComputedStyle(document.querySelector('.plot')).display") == "none"
-    assert cells(browser) == shown(facts["two"]["models"][0]["matrix"])
+    assert cells(browser) == format_cells(reports["two"].models[0].matrix)
 
 
-def test_a_page_with_less_evidence_still_works(show, facts):
-    one = copy.deepcopy(facts["two"])
-    one["models"][0] |= dict.fromkeys(["slider", "matrix", "calibration", "history"])
-    one["models"][1] |= dict.fromkeys(["curves", "per_class", "metrics"])
-    browser = show(one)
+def test_a_page_with_less_evidence_still_works(show, reports):
+    first, second = reports["two"].models
+    first = replace(first, slider=None, matrix=(), calibration=None, history=None)
+    second = replace(second, curves=None, per_class=(), metrics={})
+    browser = show(replace(reports["two"], models=(first, second)))
     wanted = ["plot-comparison", "plot-precision-recall", "plot-training", "plot-calibration-1"]
-    assert drawn(browser) == (wanted, wanted)
-    check_numbers(browser, facts)
+    assert list_plots(browser) == (wanted, wanted)
+    check_numbers(browser, reports["two"].comparison)
     browser.resize(375)  # a window that is made narrow
     browser.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert sideways(browser) == (375, [])
+    assert measure_width(browser) == (375, [])
 
 
-def check_numbers(browser, facts):
-    """Python and JavaScript write numbers alike, and rank methods alike."""
+def check_numbers(browser, comparison):
+    """Python and JavaScript format numbers alike, and rank methods alike."""
     values = [0.0625, 0.0005, -0.0004, 0.99949999, 1234.5, -2.5e-3, 1e-9, 0.1 + 0.2, 17]
     assert browser.ask(f"{values}.map((one) => number(one))") == [number(one) for one in values]
     places = [0.0, 0.5, 0.00372, 0.99973, 1.0, 16.0, 0.0625, 1e-12, 0.001]
@@ -194,4 +192,4 @@ def check_numbers(browser, facts):
     assert browser.ask("[0.0625, 1, null].map(percent)") == [percent(one) for one in (0.0625, 1, None)]
     assert browser.ask("[0, 1234567].map(count)") == [count(one) for one in (0, 1234567)]
     ticks = browser.ask("document.getElementById('plot-comparison').layout.yaxis.ticktext")
-    assert ticks[::-1] == [row["method"] for row in ranked(facts["two"]["comparison"])]
+    assert ticks[::-1] == [row.method for row in comparison.ranking]

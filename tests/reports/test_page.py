@@ -1,23 +1,34 @@
-"""The page as text: what it holds, what it leaves out, and that names from data stay text."""
+"""The page as text: its contents, what it leaves out, and that names from data stay text."""
 
 import base64
-import copy
 import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
 
 import pytest
 
-from evalign.reports import facts_of, page, write
+from evalign.reports import (
+    ColumnFacts,
+    ComparisonFacts,
+    MethodFacts,
+    Report,
+    TaskFacts,
+    as_plain,
+    read_page,
+    render_page,
+    write_page,
+)
+from evalign.reports.facts import ClassFacts, WeightSlider
 
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
 HOSTILE = [
-    "</script><script>window.hit = 1</script>", '<img src=x onerror="window.hit = 1">', "{{facts}}", "<!--",
+    "</script><script>window.hit = 1</script>", '<img src=x onerror="window.hit = 1">', "{{ facts }}", "<!--",
     "'\" onmouseover=window.hit=1 &amp; \u2028\u2029", "<a href='https://evil.example'>x</a>", "<b>bold</b>",
     "]]>\x00", "\\u003c/script\\u003e",
 ]  # fmt: skip
@@ -53,45 +64,55 @@ class Outline(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def hostile(value, names):
-    """The same facts with other names in place of all texts from data."""
+def rename(value, names):
+    """The same plain facts with other names in place of texts from data."""
     if isinstance(value, dict):
-        return {names.get(key, key): hostile(part, names) for key, part in value.items()}
+        return {names.get(key, key): rename(part, names) for key, part in value.items()}
     if isinstance(value, list):
-        return [hostile(part, names) for part in value]
+        return [rename(part, names) for part in value]
     return names.get(value, value) if isinstance(value, str) else value
 
 
+def rename_report(report, names):
+    """The same report with other names in place of texts from data."""
+    return Report.from_json(json.dumps(rename(as_plain(report), names)))
+
+
 @pytest.fixture(scope="session")
-def hostile_facts(facts):
-    given = ["ant", "bee", "cat", "dog", "ruled", "wings", "insects.csv", "species", "logistic"]
-    return hostile(facts["four"], dict(zip(given, HOSTILE, strict=True)))
+def hostile_report(reports):
+    """A report of data with names that try to become markup."""
+    names = ["ant", "bee", "cat", "dog", "decision", "wings", "insects.csv", "species", "logistic"]
+    return rename_report(reports["four"], dict(zip(names, HOSTILE, strict=True)))
 
 
-def test_facts_are_read_back_as_they_were(facts, hostile_facts, tmp_path):
-    for one in (facts["two"], facts["four"], hostile_facts):
-        assert facts_of(page(one)) == one
-        write(one, tmp_path / "report.html")
-        assert facts_of(tmp_path / "report.html") == one
-        assert facts_of(str(tmp_path / "report.html")) == one
+def change_model(report, **changes):
+    """The same report with another first model."""
+    return replace(report, models=(replace(report.models[0], **changes), *report.models[1:]))
+
+
+def test_reports_are_read_back_from_their_pages(reports, hostile_report, tmp_path):
+    path = tmp_path / "report.html"
+    for report in (reports["two"], reports["four"], hostile_report):
+        write_page(report, path)
+        assert path.read_text() == render_page(report)
+        assert read_page(path) == report
+        assert read_page(str(path)) == report
     assert os.listdir(tmp_path) == ["report.html"]
 
 
-def test_the_page_tells_what_the_facts_say(facts):
-    found = Outline(page(facts["two"]))
-    best = facts["two"]["models"][0]
+def test_the_page_shows_the_facts(reports):
+    report = reports["two"]
+    outline, best = Outline(render_page(report)), report.models[0]
     for wanted in (
-        "Insects & others", "1 June 2025, 10:05 UTC", facts["two"]["answer"],
-        "12 duplicate rows were dropped.",
-        "evalign compare insects.csv --target species", "InvalidParameterError", f"{best['value']:.3f}",
-        "precision() >= 0.7", "3 (0.6 %)",
+        "Insects & others", "1 June 2025, 10:05 UTC", report.answer, "12 duplicate rows were dropped.",
+        "evalign compare insects.csv --target species", "InvalidParameterError", f"{best.value:.3f}",
+        "precision() >= 0.7", "3 (0.6 %)", "Subject to precision >= 0.7",
     ):  # fmt: skip
-        assert wanted in found.text, wanted
-    for row in best["matrix"]:
+        assert wanted in outline.text, wanted
+    for row in best.matrix:
         for n in row:
-            assert f" {n} {100 * n / sum(row):.1f} %" in found.text
-    low, high = (best["metrics"]["f1"][key] for key in ("low", "high"))
-    assert f"{low:.3f} to {high:.3f}" in found.text
+            assert f" {n} {100 * n / sum(row):.1f} %" in outline.text
+    assert f"{best.metrics['f1'].low:.3f} to {best.metrics['f1'].high:.3f}" in outline.text
 
 
 @pytest.mark.parametrize(
@@ -103,37 +124,38 @@ def test_the_page_tells_what_the_facts_say(facts):
         (True, (0.1, 0.3, -0.2), "middle low high"),
     ],
 )
-def test_methods_are_ranked_among_those_that_keep_the_constraints(higher, slacks, wanted):
-    found = zip(("low", "middle", "high"), (0.1, 0.5, 0.9), slacks, strict=True)
-    rows = [{"method": name, "mean": mean, "slack": slack} for name, mean, slack in found]
-    rows.insert(1, {"method": "broken", "mean": None, "error": "ValueError: no"})
-    text = page({"comparison": {"rows": rows, "higher_is_better": higher, "reference": "low", "repeats": 2}})
-    told = re.findall(r'<th scope="row">(\w+)', text)
-    assert " ".join(told) == wanted
+def test_methods_that_satisfy_the_constraints_come_first(higher, slacks, wanted):
+    scores = zip(("low", "middle", "high"), (0.1, 0.5, 0.9), slacks, strict=True)
+    rows = [MethodFacts(name, mean=mean, slack=slack) for name, mean, slack in scores]
+    rows.insert(1, MethodFacts("broken", error="ValueError: no"))
+    comparison = ComparisonFacts("f1", higher, "low", "low", 2, rows=tuple(rows))
+    text = render_page(Report(comparison=comparison))
+    methods = re.findall(r'<th scope="row">(\w+)', text)
+    assert " ".join(methods) == wanted
     assert "ValueError: no" in Outline(text).text
 
 
-def test_headings_are_in_order_and_names_unique(facts):
-    for one in facts.values():
-        found = Outline(page(one))
-        levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch("h[1-6]", tag)]
+def test_headings_are_in_order_and_ids_unique(reports):
+    for report in reports.values():
+        outline = Outline(render_page(report))
+        levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch("h[1-6]", tag)]
         assert levels[0] == 1
         assert levels.count(1) == 1
         assert all(after <= before + 1 for before, after in pairwise(levels))
-        ids = [attrs["id"] for _, attrs in found.tags if "id" in attrs]
+        ids = [attrs["id"] for _, attrs in outline.tags if "id" in attrs]
         assert len(ids) == len(set(ids))
-        for _, attrs in found.tags:
+        for _, attrs in outline.tags:
             for key in ("aria-labelledby", "for", "list"):
                 assert attrs.get(key, ids[0]) in ids
-        titles = [attrs["id"] for attrs in found.all("section")]
-        wanted = ["asked", "answer", "comparison", "decisions", "curves", "move", "training", "calibration"]
+        titles = [attrs["id"] for attrs in outline.all("section")]
+        wanted = ["task", "answer", "comparison", "decisions", "curves", "move", "training", "calibration"]
         assert titles == [*wanted, "classes", "data", "origin"]
 
 
-def test_every_plot_has_words_and_a_table(facts):
-    for one in facts.values():
-        found = Outline(page(one))
-        plots = [attrs for attrs in found.all("div") if attrs.get("class") == "plot"]
+def test_every_plot_has_a_sentence_and_a_table(reports):
+    for report in reports.values():
+        outline = Outline(render_page(report))
+        plots = [attrs for attrs in outline.all("div") if attrs.get("class") == "plot"]
         assert {attrs["id"] for attrs in plots} == {
             "plot-comparison", "plot-precision-recall", "plot-along", "plot-training", "plot-calibration-0",
             "plot-calibration-1",
@@ -141,25 +163,33 @@ def test_every_plot_has_words_and_a_table(facts):
         for attrs in plots:
             assert attrs["role"] == "img"
             assert re.search(r"\d\.\d{3}", attrs["aria-label"])
-        assert len(found.all("details")) == len(plots) - 1  # the comparison's table is there for all to see
+        assert len(outline.all("details")) == len(plots) - 1  # the table of the comparison is always visible
 
 
-def test_names_from_data_stay_text(hostile_facts):
-    text = page(hostile_facts)
-    found = Outline(text)
-    assert len(found.all("script")) == 3
-    assert len(found.all("img")) == len(found.all("b")) == 0
-    assert [attrs["href"] for attrs in found.all("a")] == ["#main"]
-    assert not any(key.startswith("on") for _, attrs in found.tags for key in attrs)
+def test_names_from_data_stay_text(hostile_report):
+    text = render_page(hostile_report)
+    outline = Outline(text)
+    assert len(outline.all("script")) == 3
+    assert len(outline.all("img")) == len(outline.all("b")) == 0
+    assert [attrs["href"] for attrs in outline.all("a")] == ["#main"]
+    assert not any(key.startswith("on") for _, attrs in outline.tags for key in attrs)
     for name in HOSTILE:
-        assert " ".join(name.split()) in found.text
+        assert " ".join(name.split()) in outline.text
     body = text.split('id="facts">')[1].split("</script>")[0]
     assert not set("<>&\u2028\u2029") & set(body)
     json.loads(body)
 
 
-def test_only_the_scripts_of_the_page_may_run(facts):
-    text = page(facts["two"])
+def test_no_name_is_escaped_twice(hostile_report):
+    outline = Outline(render_page(hostile_report))
+    values = [value for _, attrs in outline.tags for value in attrs.values() if value]
+    for escape in ("&lt;", "&gt;", "&#34;", "&#39;", "&amp;lt;"):
+        assert escape not in outline.text
+        assert not [value for value in values if escape in value]
+
+
+def test_only_the_scripts_of_the_page_may_run(reports):
+    text = render_page(reports["two"])
     (policy,) = [attrs["content"] for attrs in Outline(text).all("meta") if "http-equiv" in attrs]
     rules = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
@@ -175,101 +205,117 @@ def test_only_the_scripts_of_the_page_may_run(facts):
 
 
 @pytest.mark.parametrize(
-    "gone", ["task", "answer", "data", "comparison", "models", "command", "versions", "created"]
+    ("change", "sections"),
+    [
+        ({"task": None}, {"task"}),
+        ({"answer": None}, {"answer"}),
+        ({"data": None}, {"data"}),
+        ({"comparison": None}, {"comparison"}),
+        ({"models": ()}, {"decisions", "curves", "move", "training", "calibration", "classes"}),
+        ({"command": None}, set()),
+        ({"versions": {}}, set()),
+        ({"created": None}, set()),
+        ({"seed": None}, set()),
+    ],
 )
-def test_a_missing_part_is_left_out(facts, gone):
-    whole = Outline(page(facts["two"]))
-    for one in ({**facts["two"], gone: None}, {k: v for k, v in facts["two"].items() if k != gone}):
-        found = Outline(page(one))
-        assert "None" not in found.text
-        left = {attrs["id"] for attrs in found.all("section")}
-        lost = {attrs["id"] for attrs in whole.all("section")} - left
-        own = {
-            "task": {"asked"}, "answer": {"answer"}, "data": {"data"}, "comparison": {"comparison"},
-            "models": {"decisions", "curves", "move", "training", "calibration", "classes"},
-        }  # fmt: skip
-        assert lost == own.get(gone, set())
+def test_a_missing_part_is_left_out(reports, change, sections):
+    whole = Outline(render_page(reports["two"]))
+    outline = Outline(render_page(replace(reports["two"], **change)))
+    assert "None" not in outline.text
+    left = {attrs["id"] for attrs in outline.all("section")}
+    assert {attrs["id"] for attrs in whole.all("section")} - left == sections
 
 
-def test_a_page_of_nothing_is_a_page():
-    assert Outline(page({})).all("h1")
+def test_an_empty_report_is_a_page():
+    assert Outline(render_page(Report())).all("h1")
 
 
 @pytest.mark.parametrize(
-    "gone", ["slider", "curves", "calibration", "history", "metrics", "per_class", "constraints"]
-)
-def test_evidence_may_miss_parts(facts, gone):
-    one = copy.deepcopy(facts["two"])
-    one["models"][0][gone] = None
-    assert "None" not in Outline(page(one)).text
-    one["models"] = one["models"][:1]
-    assert "None" not in Outline(page(one)).text
+    "change",
+    [
+        {"slider": None}, {"curves": None}, {"calibration": None}, {"history": None}, {"metrics": {}},
+        {"per_class": ()}, {"constraints": {}},
+    ],
+)  # fmt: skip
+def test_evidence_may_lack_parts(reports, change):
+    report = change_model(reports["two"], **change)
+    assert "None" not in Outline(render_page(report)).text
+    assert "None" not in Outline(render_page(replace(report, models=report.models[:1]))).text
 
 
-def test_many_classes_are_no_table_of_their_squares(facts):
+def test_the_matrix_of_many_classes_is_not_a_table(reports):
     d = 257
-    one = copy.deepcopy(facts["four"])
-    names = [f"class {k}" for k in range(d)]
-    matrix = [[90 if i == j else 7 if j == i + 1 else 0 for j in range(d)] for i in range(d)]
-    row = {"support": 97, "precision": 0.9, "recall": 0.9, "f1": 0.9}
-    part = {**one["models"][0]["slider"]["classes"][0], "class": "class 3", "matrices": None}
-    change = {
-        "classes": names, "matrix": matrix, "per_class": [{"class": name, **row} for name in names],
-        "slider": {"kind": "class_weight", "classes": [part]},
+    names = tuple(f"class {k}" for k in range(d))
+    matrix = tuple(tuple(90 if i == j else 7 if j == i + 1 else 0 for j in range(d)) for i in range(d))
+    model = reports["four"].models[0]
+    track = replace(model.slider.classes[0], class_="class 3", matrices=None)
+    changes = {
+        "classes": names, "matrix": matrix, "slider": WeightSlider(classes=(track,)),
+        "per_class": tuple(ClassFacts(name, 97, 0.9, 0.9, 0.9) for name in names),
     }  # fmt: skip
-    one["models"] = [{**one["models"][0], **change}]
-    found = Outline(page(one))
-    assert len(found.all("td")) < 3000
-    assert "The 15 most confused of 256 pairs" in found.text
-    assert "class 0 class 1 7 7.2 %" in found.text
-    assert "plot-matrix-0" not in page(one)
-    change = {"classes": names[:30], "matrix": [row[:30] for row in matrix[:30]]}
-    one["models"] = [{**one["models"][0], **change}]
-    assert 'id="plot-matrix-0"' in page(one)
+    report = replace(reports["four"], models=(replace(model, **changes),))
+    text = render_page(report)
+    outline = Outline(text)
+    assert len(outline.all("td")) < 3000
+    assert "The 15 most confused of 256 pairs" in outline.text
+    assert "class 0 class 1 7 7.2 %" in outline.text
+    assert "plot-matrix-0" not in text
+    report = change_model(report, classes=names[:30], matrix=tuple(row[:30] for row in matrix[:30]))
+    assert 'id="plot-matrix-0"' in render_page(report)
 
 
-def test_columns_of_a_wide_table_are_folded_away(facts):
-    one = copy.deepcopy(facts["two"])
-    column = {"kind": "number", "missing": 0, "distinct": 9}
-    one["data"]["columns"] = [{**column, "name": f"c{k}", "note": "odd" * (k == 4)} for k in range(30)]
-    found = Outline(page(one))
-    assert "30 columns: 30 number." in found.text
-    assert "1 column with a note" in found.text
-    assert "All 30 columns" in found.text
+def test_columns_of_a_wide_table_are_folded_away(reports):
+    columns = tuple(ColumnFacts(f"c{k}", "number", 0, 9, "odd" * (k == 4)) for k in range(30))
+    report = replace(reports["two"], data=replace(reports["two"].data, columns=columns))
+    outline = Outline(render_page(report))
+    assert "30 columns: 30 number." in outline.text
+    assert "1 column with a note" in outline.text
+    assert "All 30 columns" in outline.text
 
 
-def test_what_is_no_report_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="Expected `page` to be a report of evalign"):
-        facts_of("<html></html>")
-    with pytest.raises(ValueError, match="Expected `page` with readable facts"):
-        facts_of('<script type="application/json" id="facts">{</script>')
-    with pytest.raises(ValueError, match="Expected `page` with facts by name, but got list."):
-        facts_of('<script type="application/json" id="facts">[]</script>')
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("<html></html>", "Expected `path` to be a report of evalign"),
+        ("\x89PNG\ufffd", "Expected `path` to be a report of evalign"),
+        ('<script type="application/json" id="facts">{</script>', "Expected `report` to be JSON"),
+        ('<script type="application/json" id="facts">[]</script>', "Expected `report` with an object, but"),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_reports_are_rejected(tmp_path, content, message):
+    (tmp_path / "page.html").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_page(tmp_path / "page.html")
+
+
+def test_binary_files_are_rejected(tmp_path):
     (tmp_path / "picture.html").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(ValueError, match="Expected `page` to be a report of evalign"):
-        facts_of(tmp_path / "picture.html")
-    with pytest.raises(ValueError, match="Expected `facts` of the form of a report"):
-        page({"models": ["nothing"]})
-    with pytest.raises(ValueError, match="Expected `path` in a folder that is there"):
-        write({}, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(ValueError, match="Expected `path` to be a report of evalign"):
+        read_page(tmp_path / "picture.html")
+
+
+def test_a_folder_that_does_not_exist_is_rejected(tmp_path):
+    with pytest.raises(ValueError, match="Expected `path` in a folder that exists"):
+        write_page(Report(), tmp_path / "nowhere" / "report.html")
 
 
 def test_a_write_that_fails_leaves_the_old_page(tmp_path, monkeypatch):
-    write({"title": "old"}, tmp_path / "report.html")
+    write_page(Report(title="old"), tmp_path / "report.html")
 
-    def full(_):
+    def fail(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space"):
-        write({"title": "new"}, tmp_path / "report.html")
-    assert facts_of(tmp_path / "report.html") == {"title": "old"}
+        write_page(Report(title="new"), tmp_path / "report.html")
+    assert read_page(tmp_path / "report.html") == Report(title="old")
     assert os.listdir(tmp_path) == ["report.html"]
 
 
-def test_texts_that_are_no_unicode_are_written(tmp_path):
-    write({"title": "caf\udce9", "task": {"target": "\udce9"}}, tmp_path / "report.html")
-    assert facts_of(tmp_path / "report.html")["title"] == "caf\udce9"
+def test_texts_that_are_not_unicode_are_written(tmp_path):
+    report = Report(title="caf\udce9", task=TaskFacts("a.csv", "\udce9", "f1"))
+    write_page(report, tmp_path / "report.html")
+    assert read_page(tmp_path / "report.html") == report
 
 
 def luminance(colour):
@@ -283,7 +329,7 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_colours_can_be_read_in_light_and_dark():
+def test_colours_have_enough_contrast_in_light_and_dark():
     style = resources.files("evalign.reports").joinpath("page.css").read_text()
     themes = [dict(re.findall(r"--(\w+): (#\w{6});", block)) for block in style.split("  color-scheme:")[1:4]]
     assert themes[1] == themes[2]  # dark by the system and dark by the button
