@@ -1,4 +1,4 @@
-"""The command in this process or in one of its own, a messy table as files, and a model made of it."""
+"""The command in this process or in another, a messy table as files, and a model trained on it."""
 
 import csv
 import io
@@ -18,8 +18,8 @@ SOURCE = Path(evalign.cli.__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a command left: its exit status, standard output and standard error."""
+class Outcome:
+    """The exit status, standard output and standard error of a command."""
 
     status: int
     out: str
@@ -33,14 +33,14 @@ def run(capsys):
     def call(*arguments):
         capsys.readouterr()
         status = evalign.cli.main([str(one) for one in arguments])
-        return Ran(status, *capsys.readouterr())
+        return Outcome(status, *capsys.readouterr())
 
     return call
 
 
 @pytest.fixture
-def refused(run):
-    """Run a command that cannot be run: one line, and the status of wrong usage."""
+def fail(run):
+    """Run a command that fails: one line on standard error, and the status of wrong usage."""
 
     def call(*arguments, status=2):
         ran = run(*arguments)
@@ -55,46 +55,46 @@ def refused(run):
 
 
 @pytest.fixture
-def started(environment):
-    """Start a command anew, for those that import little."""
+def start(environment):
+    """Start a command in a new interpreter, for commands that import little."""
 
-    def start(*arguments, stdout=subprocess.PIPE, **more):
+    def call(*arguments, stdout=subprocess.PIPE, **more):
         command = [sys.executable, "-m", "evalign", *arguments]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, env={**environment, **more}, **pipes)
 
-    return start
+    return call
 
 
 @pytest.fixture
-def forked(script):
-    """Start a command in a process of its own, for those that import much."""
+def fork(script):
+    """Start a command in a forked process, for commands that import much."""
     return partial(script, SOURCE / "evalign" / "__main__.py")
 
 
 def customers(rows, seed):
     """Rows of mixed columns with gaps, and whether a customer stayed."""
-    make = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     cities = ["Rome", "Oslo; Norway", 'the "old" town', "Bonn\nam Rhein", "København"]
     table = pd.DataFrame({"email": [f"u{k}@x.org" for k in range(rows)], "plan": "basic"})
-    table["visits"] = make.poisson(6, rows)
-    table["spent"] = make.gamma(2.0, 30.0, rows).round(2)
-    table["city"] = make.choice(cities, rows)
+    table["visits"] = generator.poisson(6, rows)
+    table["spent"] = generator.gamma(2.0, 30.0, rows).round(2)
+    table["city"] = generator.choice(cities, rows)
     table.loc[10:11, "city"] = ["Nowhere", "Hamlet"]  # too rare to learn from
-    day = pd.Timestamp("2021-01-01") + pd.to_timedelta(make.integers(0, 900, rows), "D")
+    day = pd.Timestamp("2021-01-01") + pd.to_timedelta(generator.integers(0, 900, rows), "D")
     table["since"] = day
-    table["member"] = make.random(rows) < 0.4
+    table["member"] = generator.random(rows) < 0.4
     score = 0.5 * table["visits"] - table["spent"] / 30 + 2 * table["member"] - (table["city"] == "Rome")
-    table["churned"] = np.where(score + make.normal(0, 0.7, rows) < 0.6, "yes", "no")
+    table["churned"] = np.where(score + generator.normal(0, 0.7, rows) < 0.6, "yes", "no")
     for name in ("visits", "spent", "city", "since", "member"):
-        table[name] = table[name].astype(object).where(make.random(rows) > 0.06, None)
-    table = pd.concat([table, table.iloc[:3]], ignore_index=True)  # rows that repeat others but for the id
+        table[name] = table[name].astype(object).where(generator.random(rows) > 0.06, None)
+    table = pd.concat([table, table.iloc[:3]], ignore_index=True)  # only their ids differ
     table.insert(0, "id", np.arange(len(table)) + 1000 * seed)
     return table
 
 
 def as_csv(table, path, mark="\ufeff", separator=";", end="\r\n"):
-    """A CSV file as a spreadsheet writes it: a mark at its start, quotes, decimal commas."""
+    """Write a CSV file as a spreadsheet does: a byte order mark, quotes, decimal commas."""
 
     def text(value):
         if value is None or value is pd.NaT:
@@ -114,7 +114,7 @@ def as_csv(table, path, mark="\ufeff", separator=";", end="\r\n"):
 
 
 def as_parquet(table, path):
-    """The same as Parquet, with types: integers and booleans with nulls, dates, categories."""
+    """Write the same as Parquet, with types: integers and booleans with nulls, dates, categories."""
     kinds = {"visits": "Int64", "spent": "float64", "member": "boolean", "city": "category"}
     table = table.astype({name: kind for name, kind in kinds.items() if name in table})
     table.assign(since=pd.to_datetime(table["since"])).to_parquet(path)
@@ -138,7 +138,7 @@ class Files:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
-    """Messy files; the table `new` has categories, a column and an order of columns that `old` has not."""
+    """Messy files; `new` has categories, a column and an order of columns that `old` does not have."""
     folder = tmp_path_factory.mktemp("customers")
     old, new = customers(260, 1), customers(90, 2)
     new.loc[[4, 40, 41], "city"] = ["Atlantis", 'Über, "all"', "x" * 300]
@@ -154,7 +154,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def table(tmp_path):
-    """Write a CSV file and give its path."""
+    """Write a CSV file and return its path."""
 
     def write(text, name="data.csv"):
         path = tmp_path / name
@@ -166,7 +166,7 @@ def table(tmp_path):
 
 @pytest.fixture
 def commands(files, tmp_path):
-    """Every command that reads a table, with the table left open."""
+    """Every command that reads a table, as a function of the table."""
     out = tmp_path / "out"
     return {
         "compare": lambda data: ["compare", data, "--target=churned", f"--out={out}"],
@@ -178,5 +178,5 @@ def commands(files, tmp_path):
 
 @pytest.fixture
 def left(tmp_path):
-    """What stands in the folder of a test, hidden files too."""
+    """List the folder of a test, including hidden files."""
     return lambda: sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))

@@ -9,7 +9,7 @@ EVIL = "__import__('os').system('touch {}')"
 
 @pytest.mark.parametrize("name", ["compare", "fit"])
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--metric=f11"], "Did you mean 'f1'?"),
         (["--metric="], "Expected `metric`"),
@@ -32,9 +32,9 @@ EVIL = "__import__('os').system('touch {}')"
         (["--bogus"], "--bogus"),
     ],
 )  # fmt: skip
-def test_wrong_options(refused, files, tmp_path, name, options, told):
+def test_wrong_options(fail, files, tmp_path, name, options, message):
     out = tmp_path / "out"
-    assert told in refused(name, files.old_csv, "--target=churned", f"--out={out}", *options)
+    assert message in fail(name, files.old_csv, "--target=churned", f"--out={out}", *options)
     assert not out.exists()
 
 
@@ -42,15 +42,15 @@ def test_wrong_options(refused, files, tmp_path, name, options, told):
     "text", [EVIL, "f1(" + EVIL + ")", "tp + " + EVIL, "(lambda: {})()", "tp.__class__{}"]
 )
 @pytest.mark.parametrize("option", ["--metric={}", "--constraint={}>=0.5"])
-def test_no_text_is_executed(refused, files, tmp_path, left, text, option):
+def test_no_text_is_executed(fail, files, tmp_path, left, text, option):
     canary = tmp_path / "canary"
-    given = option.format(text.format(canary))
-    assert "Expected `" in refused("fit", files.old_csv, *FIT, f"--out={tmp_path / 'm'}", given)
+    argument = option.format(text.format(canary))
+    assert "Expected `" in fail("fit", files.old_csv, *FIT, f"--out={tmp_path / 'm'}", argument)
     assert left() == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["compare", "DATA", "--target=churned", "--test-size=0"], "Expected `test_size` in (0, 1)"),
         (["compare", "DATA", "--target=churned", "--test-size=nan"], "Expected `test_size` in (0, 1)"),
@@ -65,7 +65,7 @@ def test_no_text_is_executed(refused, files, tmp_path, left, text, option):
         (["predict", "MODEL", "DATA", "--json"], "both go to standard output"),
         (["predict", "MODEL", "DATA", "--chunk=0"], "--chunk"),
         (["predict", "MODEL", "DATA", "--out=p.txt"], "to end in .csv"),
-        (["predict", "MODEL", "DATA", "--out=p.csv", "--keep=citi"], "Is 'citi' 'city'?"),
+        (["predict", "MODEL", "DATA", "--out=p.csv", "--keep=citi"], "Did you mean 'city'?"),
         (["predict", "MODEL", "DATA", "--out=nowhere/p.csv"], "in a folder that exists"),
         (["predict", "nowhere", "DATA"], "to be the folder of a model, but got nowhere without model.json"),
         (["predict", "DATA", "DATA"], "to be the folder of a model"),
@@ -79,7 +79,7 @@ def test_no_text_is_executed(refused, files, tmp_path, left, text, option):
         (["datasets", "get", "adult"], "Expected `fetch NAME`, but got get adult."),
         (["datasets", "fetch"], "Expected `fetch NAME`, but got fetch."),
         (["datasets", "fetch", "adlt"], "Did you mean 'adult'?"),
-        (["reproduce", "east-tabel1"], "Did you mean 'east'-table1"),
+        (["reproduce", "east-tabel1"], "Did you mean 'east-table1'"),
         (["reproduce", "east-table1", "--scale=huge"], "Expected `scale` to be one of small, full"),
         (["reproduce", "east-table1", "--seed=1000000"], "--seed"),
         (["metrics", "f1"], "See --help."),
@@ -87,8 +87,8 @@ def test_no_text_is_executed(refused, files, tmp_path, left, text, option):
         (["fits"], "No such command 'fits'"),
     ],
 )  # fmt: skip
-def test_wrong_arguments(refused, files, tmp_path, left, monkeypatch, arguments, told):
+def test_wrong_arguments(fail, files, tmp_path, left, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     names = {"DATA": files.old_csv, "MODEL": files.model}
-    assert told in refused(*(names.get(one, one) for one in arguments))
+    assert message in fail(*(names.get(one, one) for one in arguments))
     assert left() == []

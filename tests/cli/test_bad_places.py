@@ -1,4 +1,4 @@
-"""Where results cannot go: not a folder, not ours, not writable, or full."""
+"""Places where results cannot be written: not a folder, not ours, not writable, or full."""
 
 import errno
 import io
@@ -18,57 +18,57 @@ from evalign.tables import TableModel
 FIT = ["--target=churned", "--method=lightgbm"]
 
 
-def test_keep_may_not_hide_a_result(refused, files, tmp_path):
+def test_keep_may_not_replace_a_result(fail, files, tmp_path):
     data = tmp_path / "new.parquet"
     pd.read_parquet(files.new_parquet).assign(prediction=1).to_parquet(data)
-    line = refused("predict", files.model, data, f"--out={tmp_path / 'p.csv'}", "--keep=prediction")
+    line = fail("predict", files.model, data, f"--out={tmp_path / 'p.csv'}", "--keep=prediction")
     assert "Expected `keep` without the names of results, but got 'prediction'." in line
 
 
-def test_a_table_is_not_overwritten_by_its_predictions(refused, files, tmp_path):
+def test_a_table_is_not_overwritten_by_its_predictions(fail, files, tmp_path):
     data = shutil.copy(files.new_csv, tmp_path / "new.csv")
-    line = refused("predict", files.model, data, f"--out={tmp_path}/../{tmp_path.name}/new.csv")
+    line = fail("predict", files.model, data, f"--out={tmp_path}/../{tmp_path.name}/new.csv")
     assert "to be another file than `data`" in line
     assert data.read_bytes() == files.new_csv.read_bytes()
 
 
 class TestWhereResultsGo:
-    """Folders that are none, or not ours."""
+    """Folders that are files, or that contain other files."""
 
-    def test_a_file(self, refused, commands, files, tmp_path):
+    def test_a_file(self, fail, commands, files, tmp_path):
         (tmp_path / "out").write_text("mine")
         for name in ("compare", "fit", "evaluate"):
-            line = refused(*commands[name](files.old_csv))
+            line = fail(*commands[name](files.old_csv))
             assert "Expected `out` to be a folder, but got the file" in line
         assert (tmp_path / "out").read_text() == "mine"
 
-    def test_under_a_file(self, refused, files, tmp_path, left):
+    def test_under_a_file(self, fail, files, tmp_path, left):
         (tmp_path / "f").write_text("mine")
         under = tmp_path / "f" / "x"
         data, model = files.old_csv, files.model
         for command in (["compare", data, "--target=churned"], ["evaluate", model, data]):
-            assert "is a file" in refused(*command, f"--out={under}")
+            assert "is a file" in fail(*command, f"--out={under}")
         for command in (
             ["fit", data, *FIT, f"--out={under}"],
             ["predict", model, data, f"--out={under}.csv"],
         ):
-            assert "in a folder that exists" in refused(*command)
+            assert "in a folder that exists" in fail(*command)
         assert left() == ["f"]
 
-    def test_without_permission(self, refused, commands, files, monkeypatch):
-        """Whoever is root may write anywhere, so that the system itself has to refuse."""
+    def test_without_permission(self, fail, commands, files, monkeypatch):
+        """Root may write anywhere, so the refusal of the system is simulated."""
 
         def denied(*_, **__):
             raise PermissionError(errno.EACCES, "Permission denied", "x")
 
         monkeypatch.setattr(tempfile, "TemporaryFile", denied)
         for name in ("compare", "fit", "predict", "evaluate"):
-            line = refused(*commands[name](files.old_csv))
+            line = fail(*commands[name](files.old_csv))
             assert "Expected `out` in a folder that can be written, but got" in line
             assert "Permission denied" in line
 
     @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write")
-    def test_where_nobody_may_write(self, refused, files):
+    def test_where_nobody_may_write(self, fail, files):
         for command in (
             ["compare", files.old_csv, "--target=churned", "--out=/proc/evalign"],
             ["fit", files.old_csv, *FIT, "--out=/proc/evalign"],
@@ -76,60 +76,60 @@ class TestWhereResultsGo:
             ["evaluate", files.model, files.old_csv, "--out=/proc/evalign"],
             ["report", files.model, "--out=/proc/r.html"],
         ):
-            assert "in a folder that can be written" in refused(*command)
+            assert "in a folder that can be written" in fail(*command)
 
-    def test_fit_replaces_only_models(self, run, refused, files, tmp_path):
+    def test_fit_replaces_only_models(self, run, fail, files, tmp_path):
         thesis = tmp_path / "thesis"
         thesis.mkdir()
         (thesis / "chapter1.txt").write_text("years of work")
-        line = refused("fit", files.old_csv, *FIT, f"--out={thesis}")
+        line = fail("fit", files.old_csv, *FIT, f"--out={thesis}")
         assert "to be new, empty or a model, but got" in line
         assert "chapter1.txt" in line
         (thesis / "model.json").write_text(json.dumps({"of": "somebody else"}))
         (thesis / "chapter1.txt").unlink()
-        assert "with other files" in refused("fit", files.old_csv, *FIT, f"--out={thesis}")
+        assert "with other files" in fail("fit", files.old_csv, *FIT, f"--out={thesis}")
         model = shutil.copytree(files.model, tmp_path / "model")
         (model / "notes.txt").write_text("mine")
-        assert "notes.txt" in refused("fit", files.old_csv, *FIT, f"--out={model}")
+        assert "notes.txt" in fail("fit", files.old_csv, *FIT, f"--out={model}")
         (model / "notes.txt").unlink()
         (model / "classifier" / "notes.txt").write_text("mine")
-        assert "classifier/notes.txt" in refused("fit", files.old_csv, *FIT, f"--out={model}")
+        assert "classifier/notes.txt" in fail("fit", files.old_csv, *FIT, f"--out={model}")
         (model / "classifier" / "notes.txt").unlink()
         assert run("fit", files.old_csv, *FIT, f"--out={model}").status == 0
         assert TableModel.load(model).facts["method"] == "lightgbm"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "thesis"]
 
-    def test_links_and_the_folder_one_is_in(self, refused, files, tmp_path, monkeypatch):
+    def test_links_and_the_folder_one_is_in(self, fail, files, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert "Name one inside of it." in refused("fit", files.old_csv, *FIT, "--out=.")
+        assert "Name one inside of it." in fail("fit", files.old_csv, *FIT, "--out=.")
         (tmp_path / "link").symlink_to(files.model)
-        assert "but got the link link" in refused("fit", files.old_csv, *FIT, "--out=link")
+        assert "but got the link link" in fail("fit", files.old_csv, *FIT, "--out=link")
 
 
-def full(*_, **__):
+def fill_disk(*_, **__):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x")
 
 
 class TestFullDisk:
-    """A disk that is full: a failed run, and no trace of it."""
+    """A full disk: a failed run, and no trace of it."""
 
-    def test_model(self, refused, files, tmp_path, left, monkeypatch):
-        monkeypatch.setattr(Path, "write_bytes", full)
-        line = refused("fit", files.old_csv, *FIT, f"--out={tmp_path / 'm'}", status=1)
+    def test_model(self, fail, files, tmp_path, left, monkeypatch):
+        monkeypatch.setattr(Path, "write_bytes", fill_disk)
+        line = fail("fit", files.old_csv, *FIT, f"--out={tmp_path / 'm'}", status=1)
         assert line == "evalign: No space left on device: x"
         assert left() == []
 
-    def test_older_model_stays(self, refused, files, tmp_path, monkeypatch):
+    def test_older_model_stays(self, fail, files, tmp_path, monkeypatch):
         model = shutil.copytree(files.model, tmp_path / "m")
-        monkeypatch.setattr(Path, "write_bytes", full)
-        refused("fit", files.old_csv, *FIT, f"--out={model}", status=1)
+        monkeypatch.setattr(Path, "write_bytes", fill_disk)
+        fail("fit", files.old_csv, *FIT, f"--out={model}", status=1)
         monkeypatch.undo()
         assert [path.name for path in tmp_path.iterdir()] == ["m"]
         assert TableModel.load(model).facts["method"] == "lightgbm_rule"
 
     def test_reports(self, run, files, tmp_path, left, monkeypatch):
-        """The page, the summary of a comparison and the page of a model are written by one function."""
-        monkeypatch.setattr(os, "fsync", full)
+        """Pages and the summary of a comparison are written by one function."""
+        monkeypatch.setattr(os, "fsync", fill_disk)
         options = ["--target=churned", "--methods=lightgbm", "--repeats=1", "--jobs=1"]
         compare = ["compare", files.old_csv, *options]
         for command in (compare, ["evaluate", files.model, files.new_csv]):
@@ -142,43 +142,43 @@ class TestFullDisk:
         assert (files.model / "report.html").read_bytes() == before
         assert not list(files.model.glob(".*"))
 
-    def test_predictions(self, refused, files, tmp_path, left, monkeypatch):
-        monkeypatch.setattr(os, "fsync", full)
+    def test_predictions(self, fail, files, tmp_path, left, monkeypatch):
+        monkeypatch.setattr(os, "fsync", fill_disk)
         for name in ("p.csv", "p.csv.gz", "p.parquet"):
-            line = refused("predict", files.model, files.new_csv, f"--out={tmp_path / name}", status=1)
+            line = fail("predict", files.model, files.new_csv, f"--out={tmp_path / name}", status=1)
             assert "Expected `out` to be writable" in line
             assert "the disk is full" in line
         assert left() == []
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-    def test_standard_output(self, run, started, files, monkeypatch):
+    def test_standard_output(self, run, start, files, monkeypatch):
         with io.TextIOWrapper(open("/dev/full", "wb")) as disk, monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", disk)
             ran = run("predict", files.model, files.new_csv)
         assert ran.status == 1
-        told = "Expected `out` to be writable, but standard output is not: the disk is full."
-        assert ran.err == f"evalign: {told}\n"
-        with open("/dev/full", "wb") as nowhere:  # a process of its own has nothing to add at its end
-            process = started("--version", stdout=nowhere)
+        message = "Expected `out` to be writable, but standard output is not: the disk is full."
+        assert ran.err == f"evalign: {message}\n"
+        with open("/dev/full", "wb") as nowhere:  # and Python itself adds nothing at exit
+            process = start("--version", stdout=nowhere)
             assert process.communicate()[1] == b"evalign: No space left on device\n"
             assert process.returncode == 1
 
 
-def test_what_nobody_thought_of_is_a_line_too(refused, files, monkeypatch):
-    def broken(*_):
+def test_an_unexpected_error_is_one_line(fail, files, monkeypatch):
+    def crash(*_):
         raise ZeroDivisionError("a bug\nof ours")
 
-    monkeypatch.setattr(_evaluate, "fingerprint", broken)
-    line = refused("evaluate", files.model, files.new_csv, status=1)
+    monkeypatch.setattr(_evaluate, "fingerprint", crash)
+    line = fail("evaluate", files.model, files.new_csv, status=1)
     assert line == "evalign: ZeroDivisionError: a bug of ours (--debug shows where)"
     with pytest.raises(ZeroDivisionError):
         main(["evaluate", str(files.model), str(files.new_csv), "--debug"])
 
 
-def test_a_terminal_obeys_no_data(run, refused, files, table):
+def test_control_characters_in_data_are_escaped(run, fail, files, table):
     rows = "".join(f"{k % 7},{'yes' if k % 3 else chr(27) + '[31mno'}\n" for k in range(60))
     path = table(f"a,churned\n{rows}")
-    line = refused("fit", path, "--target=\x1b[31m", "--out=m")
+    line = fail("fit", path, "--target=\x1b[31m", "--out=m")
     assert "\x1b" not in line
     out = path.with_name("m")
     ran = run("fit", path, *FIT, f"--out={out}")

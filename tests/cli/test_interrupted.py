@@ -1,4 +1,4 @@
-"""Ctrl-C, kill -9 and a reader that goes away: nothing half-written, and no trial is done twice."""
+"""Ctrl-C, kill -9 and a closed pipe: nothing is half-written, and no trial runs twice."""
 
 import io
 import json
@@ -16,42 +16,42 @@ from evalign.cli import _fit
 from evalign.selection import comparison as _comparison
 from evalign.tables import TableModel
 
-#: A shell says 130 of both: an exit with this status, and a death of this signal.
+#: A shell reports both as 130: an exit with this status, and a death by this signal.
 STOPPED = (130, -signal.SIGINT)
 
 
-def until(process, condition, seconds=120):
-    """Wait for something that a process does."""
+def wait_until(process, condition, seconds=120):
+    """Wait for a condition while a process runs."""
     end = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None, "it ended before"
+        assert process.poll() is None, "it ended too early"
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def stopped(process):
-    """Press Ctrl-C, and give the last line."""
+def interrupt(process):
+    """Press Ctrl-C, and return the last line of standard error."""
     status, lines = process.ended(signal.SIGINT)
     assert status in STOPPED
     assert "Traceback" not in "\n".join(lines)
     return lines[-1]
 
 
-def trials(path):
-    """The finished trials in a file; a kill may tear the last line."""
-    found = []
+def read_trials(path):
+    """The keys of finished trials in a file; a kill may tear the last line."""
+    keys = []
     for line in path.read_text().splitlines():
         try:
-            found.append(json.loads(line)["key"])
+            keys.append(json.loads(line)["key"])
         except ValueError:
             continue
-    return found
+    return keys
 
 
-KEPT = "evalign: Stopped. Finished trials are kept: the same command goes on."
+RESUMES = "evalign: Stopped. Finished trials are kept: the same command resumes."
 
 
-def test_compare_goes_on_after_ctrl_c_and_after_a_kill(forked, run, files, tmp_path):
+def test_compare_resumes_after_ctrl_c_and_after_a_kill(fork, run, files, tmp_path):
     command = [
         "compare", files.old_parquet, "--target=churned", f"--out={tmp_path / 'r'}", "--jobs=1",
         "--methods=lightgbm_rule,lightgbm", "--repeats=16",
@@ -61,81 +61,81 @@ def test_compare_goes_on_after_ctrl_c_and_after_a_kill(forked, run, files, tmp_p
         return next((tmp_path / "r").glob("trials-*.jsonl"), None)
 
     def more_than(count):
-        return lambda: file() is not None and len(trials(file())) > count
+        return lambda: file() is not None and len(read_trials(file())) > count
 
-    process = forked(*command)
-    until(process, more_than(1))
-    assert stopped(process) == KEPT
+    process = fork(*command)
+    wait_until(process, more_than(1))
+    assert interrupt(process) == RESUMES
     assert [path.name for path in (tmp_path / "r").iterdir()] == [file().name]
-    first = trials(file())
+    first = read_trials(file())
     assert 1 < len(first) < 32
 
-    process = forked(*command)
-    until(process, more_than(len(first)))
+    process = fork(*command)
+    wait_until(process, more_than(len(first)))
     process.ended(signal.SIGKILL)
-    second = trials(file())
+    second = read_trials(file())
     assert second[: len(first)] == first
     assert len(first) < len(second) < 32
     assert not (tmp_path / "r" / "report.html").exists()
 
     assert run(*command).status == 0
-    found = trials(file())
-    assert found[: len(second)] == second
-    assert len(found) == len(set(found)) == 32  # each trial once, in three runs
+    third = read_trials(file())
+    assert third[: len(second)] == second
+    assert len(third) == len(set(third)) == 32  # each trial once, in three runs
     names = sorted(path.name for path in (tmp_path / "r").iterdir())
     assert names == ["comparison.json", "report.html", file().name]
 
 
-def test_fit_goes_on_after_ctrl_c(forked, run, files, tmp_path, monkeypatch):
+def test_fit_resumes_after_ctrl_c(fork, run, files, tmp_path, monkeypatch):
     command = [
         "fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--jobs=1", "--folds=12",
         "--repeats=1", "--methods=lightgbm_rule,lightgbm",
     ]  # fmt: skip
-    process = forked(*command)
-    until(process, lambda: any(len(trials(path)) > 1 for path in tmp_path.glob(".m.*.jsonl")))
-    assert stopped(process) == KEPT
-    (kept,) = tmp_path.iterdir()
-    before, begun, real = trials(kept), [], _comparison.run
+    process = fork(*command)
+    wait_until(process, lambda: any(len(read_trials(path)) > 1 for path in tmp_path.glob(".m.*.jsonl")))
+    assert interrupt(process) == RESUMES
+    (file,) = tmp_path.iterdir()
+    before, after, real = read_trials(file), [], _comparison.run
 
-    def counted(tasks, *arguments, **settings):
-        begun.extend(task.key for task in tasks)
+    def record(tasks, *arguments, **settings):
+        after.extend(task.key for task in tasks)
         return real(tasks, *arguments, **settings)
 
-    monkeypatch.setattr(_comparison, "run", counted)
+    monkeypatch.setattr(_comparison, "run", record)
     assert run(*command).status == 0
-    assert not set(begun) & set(before)
-    assert len({*begun, *before}) == len(begun) + len(before) == 24
+    assert not set(after) & set(before)
+    assert len({*after, *before}) == len(after) + len(before) == 24
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert TableModel.load(tmp_path / "m").labels == ("no", "yes")
 
 
-def press(*_, **__):
+def press_ctrl_c(*_, **__):
     raise KeyboardInterrupt
 
 
 def test_ctrl_c_in_the_first_trial_leaves_nothing(run, files, tmp_path, monkeypatch):
-    monkeypatch.setattr(_comparison, "run", press)
+    monkeypatch.setattr(_comparison, "run", press_ctrl_c)
     ran = run("fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--jobs=1")
     assert ran.status == 130
     assert ran.err.splitlines()[-1] == "evalign: Stopped."
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("where", ["on_rows_set_aside", "page", "card"])
-def test_ctrl_c_while_a_model_is_made_leaves_nothing(run, files, tmp_path, monkeypatch, where):
-    monkeypatch.setattr(_fit, where, press)
+@pytest.mark.parametrize("where", ["evaluate_methods", "render_page", "render_card"])
+def test_ctrl_c_while_a_model_is_written_leaves_nothing(run, files, tmp_path, monkeypatch, where):
+    monkeypatch.setattr(_fit, where, press_ctrl_c)
     command = ["fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--method=lightgbm"]
     ran = run(*command)
     assert (ran.status, ran.err.splitlines()[-1]) == (130, "evalign: Stopped.")
     assert not list(tmp_path.iterdir())
 
 
-def test_predict_stopped_leaves_nothing(forked, files, tmp_path):
+def test_an_interrupted_prediction_leaves_nothing(fork, files, tmp_path):
     table, data, out = pd.read_parquet(files.new_parquet), tmp_path / "long.parquet", tmp_path / "out"
     table.iloc[np.arange(40_000) % len(table)].to_parquet(data)
     out.mkdir()
-    process = forked("predict", files.model, data, f"--out={out / 'p.csv'}", "--chunk=20", "--proba")
-    until(process, lambda: any(path.stat().st_size for path in out.iterdir()))
+    process = fork("predict", files.model, data, f"--out={out / 'p.csv'}", "--chunk=20", "--proba")
+    wait_until(process, lambda: any(path.stat().st_size for path in out.iterdir()))
     assert not (out / "p.csv").exists()
     status, lines = process.ended(signal.SIGINT)
     assert status in STOPPED
@@ -143,34 +143,35 @@ def test_predict_stopped_leaves_nothing(forked, files, tmp_path):
     assert not list(out.iterdir())
 
 
-def unread():
-    """A pipe whose reader has gone."""
+def open_broken_pipe():
+    """A pipe without a reader."""
     read, write = os.pipe()
     os.close(read)
     return os.fdopen(write, "wb")
 
 
-def test_a_reader_that_has_seen_enough(run, files, monkeypatch):
-    with io.TextIOWrapper(unread()) as gone, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", gone)
+def test_a_closed_pipe_is_silent(run, files, monkeypatch):
+    with io.TextIOWrapper(open_broken_pipe()) as pipe, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe)
         ran = run("predict", files.model, files.new_csv, "--chunk=20", "--quiet")
     assert (ran.status, ran.err) == (1, "")
 
 
-def test_python_complains_of_no_reader_at_its_end(started):
-    with unread() as pipe:
-        process = started("--help", stdout=pipe)
+def test_python_does_not_complain_of_a_closed_pipe_at_exit(start):
+    with open_broken_pipe() as pipe:
+        process = start("--help", stdout=pipe)
         assert process.communicate()[1] == b""
     assert process.returncode == 1
 
 
-def test_a_killed_worker_is_told(run, files, tmp_path, monkeypatch):
-    """The system kills a worker when there is no memory left."""
+def test_a_killed_worker_is_reported(run, files, tmp_path, monkeypatch):
+    """The system kills a worker when memory runs out."""
 
-    def killed(*_, **__):
+    def kill(*_, **__):
         raise TerminatedWorkerError("A worker process managed by the executor was\nunexpectedly terminated.")
 
-    monkeypatch.setattr(_comparison, "run", killed)
+    monkeypatch.setattr(_comparison, "run", kill)
     ran = run("compare", files.old_parquet, "--target=churned", f"--out={tmp_path / 'r'}", "--jobs=1")
     assert ran.status == 1
-    assert ran.err.splitlines()[-1] == "evalign: A worker was killed, maybe for want of memory: try --jobs 1."
+    message = "A worker process was killed, probably because it ran out of memory: try --jobs 1."
+    assert ran.err.splitlines()[-1] == f"evalign: {message}"

@@ -1,4 +1,4 @@
-"""A messy table through fit, predict and evaluate: what goes in comes out in its order."""
+"""A messy table through fit, predict and evaluate: rows keep their order."""
 
 import csv
 import gzip
@@ -14,12 +14,12 @@ from evalign import metrics
 from evalign.tables import TableModel, read
 
 
-def rows_of(path):
+def read_rows(path):
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_fit_says_what_it_leaves_out(run, files, tmp_path):
+def test_fit_reports_what_it_leaves_out(run, files, tmp_path):
     ran = run("fit", files.old_csv, "--target=churned", f"--out={tmp_path / 'm'}", "--method=lightgbm")
     assert ran.status == 0
     for name, reason in (("id", "numbers the rows"), ("email", "names the rows"), ("plan", "is constant")):
@@ -32,7 +32,7 @@ def test_fit_says_what_it_leaves_out(run, files, tmp_path):
     }  # fmt: skip
 
 
-def test_predictions_stand_in_the_order_of_the_rows(run, files, tmp_path):
+def test_predictions_are_in_the_order_of_the_rows(run, files, tmp_path):
     whole, out = tmp_path / "whole.csv", tmp_path / "p.csv"
     options = ["--proba", "--keep=id", "--keep=city"]
     assert run("predict", files.model, files.new_csv, f"--out={whole}", *options).status == 0
@@ -40,20 +40,20 @@ def test_predictions_stand_in_the_order_of_the_rows(run, files, tmp_path):
         ran = run("predict", files.model, files.new_csv, f"--out={out}", *options, f"--chunk={chunk}")
         assert ran.status == 0
         assert out.read_bytes() == whole.read_bytes()
-    model, table, found = TableModel.load(files.model), read(str(files.new_csv)), rows_of(out)
-    assert len(found) == len(table) == 93
-    assert list(found[0]) == ["id", "city", "prediction", "probability_no", "probability_yes"]
-    assert [row["city"] for row in found] == table["city"].tolist()
-    assert [row["id"] for row in found] == table["id"].tolist()
-    assert {row["prediction"] for row in found} == {"yes", "no"}
+    model, table, rows = TableModel.load(files.model), read(str(files.new_csv)), read_rows(out)
+    assert len(rows) == len(table) == 93
+    assert list(rows[0]) == ["id", "city", "prediction", "probability_no", "probability_yes"]
+    assert [row["city"] for row in rows] == table["city"].tolist()
+    assert [row["id"] for row in rows] == table["id"].tolist()
+    assert {row["prediction"] for row in rows} == {"yes", "no"}
     for number in range(0, 93, 3):  # each row by itself, in memory
-        alone, row = table.iloc[[number]], found[number]
+        alone, row = table.iloc[[number]], rows[number]
         assert row["prediction"] == model.predict(alone)[0]
         p = [float(row["probability_no"]), float(row["probability_yes"])]
         np.testing.assert_allclose(p, model.predict_proba(alone)[0], atol=1e-12)
 
 
-def test_what_was_never_seen_counts_as_rare(files):
+def test_unseen_categories_count_as_rare(files):
     model = TableModel.load(files.model)
     assert "city rare" in model.preparation.get_feature_names_out()
     table = pd.DataFrame([{"visits": "5", "spent": "20,5", "since": "2021-05-05", "member": "TRUE"}] * 3)
@@ -68,7 +68,7 @@ def test_csv_and_parquet_give_the_same_bytes(run, files, tmp_path):
         outs[kind] = tmp_path / f"from_{kind}.csv"
         assert run("predict", files.model, source, f"--out={outs[kind]}", "--proba", "--keep=id").status == 0
     assert outs["csv"].read_bytes() == outs["parquet"].read_bytes()
-    # Two models, each of one of the files: the same trees, rule and numbers.
+    # A model of each file: the same trees, rule and numbers.
     other = tmp_path / "model"
     command = ["fit", files.old_parquet, "--target=churned", f"--out={other}", "--method=lightgbm_rule"]
     assert run(*command).status == 0
@@ -90,44 +90,44 @@ def test_gz_and_parquet_go_in_and_out(run, files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["new.csv.gz", *(o.name for o in outs)])
 
 
-def test_standard_streams(forked, run, files, tmp_path):
+def test_standard_streams(fork, run, files, tmp_path):
     into, out = tmp_path / "in", tmp_path / "out"
     os.mkfifo(into)
     os.mkfifo(out)
-    process = forked("predict", files.model, "-", "--proba", "--chunk=20", stdin=into, stdout=out)
+    process = fork("predict", files.model, "-", "--proba", "--chunk=20", stdin=into, stdout=out)
     with into.open("wb") as source, out.open("rb") as sink:
         source.write(files.new_csv.read_bytes())
         source.close()
-        found = sink.read()
+        written = sink.read()
     assert process.wait() == 0
     assert run("predict", files.model, files.new_csv, "--proba", f"--out={tmp_path / 'p.csv'}").status == 0
-    assert found == (tmp_path / "p.csv").read_bytes()
+    assert written == (tmp_path / "p.csv").read_bytes()
 
 
-def test_evaluate_counts_what_predict_gives(run, files, tmp_path):
+def test_evaluate_counts_the_predictions(run, files, tmp_path):
     out = tmp_path / "p.csv"
     assert run("predict", files.model, files.new_csv, f"--out={out}", "--keep=churned").status == 0
-    pairs = [(row["churned"], row["prediction"]) for row in rows_of(out)]
+    pairs = [(row["churned"], row["prediction"]) for row in read_rows(out)]
     matrix = [[pairs.count((true, guess)) for guess in ("no", "yes")] for true in ("no", "yes")]
     for source in (files.new_csv, files.new_parquet):
-        found = json.loads(run("evaluate", files.model, source, "--json").out)
-        assert found["matrix"] == matrix
-        assert found["value"] == pytest.approx(float(metrics.f1()(matrix)), abs=1e-9)
-        assert found["rows"] == 93
+        result = json.loads(run("evaluate", files.model, source, "--json").out)
+        assert result["matrix"] == matrix
+        assert result["value"] == pytest.approx(float(metrics.f1()(matrix)), abs=1e-9)
+        assert result["rows"] == 93
 
 
-def test_evaluate_says_if_it_knows_the_rows(run, files):
-    assert "trained on these very rows" in run("evaluate", files.model, files.old_csv).err
-    assert "trained on these very rows" not in run("evaluate", files.model, files.new_csv).err
+def test_evaluate_notes_rows_of_the_training(run, files):
+    assert "trained on exactly these rows" in run("evaluate", files.model, files.old_csv).err
+    assert "trained on exactly these rows" not in run("evaluate", files.model, files.new_csv).err
 
 
-def test_rows_of_one_class_can_be_judged(run, files, tmp_path):
-    """A model is judged on whatever comes, where one could not be trained."""
+def test_rows_of_one_class_can_be_evaluated(run, files, tmp_path):
+    """A model cannot be trained on them, but it can be evaluated."""
     table = pd.read_parquet(files.new_parquet)
     table[table["churned"] == "no"].to_parquet(tmp_path / "one.parquet")
-    found = run("evaluate", files.model, tmp_path / "one.parquet", "--json")
-    assert found.status == 0
-    assert json.loads(found.out)["matrix"][1] == [0, 0]
+    ran = run("evaluate", files.model, tmp_path / "one.parquet", "--json")
+    assert ran.status == 0
+    assert json.loads(ran.out)["matrix"][1] == [0, 0]
 
 
 def test_a_model_may_be_moved_and_linked(run, files, tmp_path):

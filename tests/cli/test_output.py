@@ -1,4 +1,4 @@
-"""What is printed: results on standard output, remarks on standard error, JSON for machines, help at once."""
+"""What is printed: results on standard output, remarks on standard error, JSON, and help without delay."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +17,6 @@ from evalign import __version__, papers
 from evalign.cli import _evaluate, main
 from evalign.datasets import NAMES
 from evalign.metrics import NAMED
-from evalign.papers import _reproduce
-from evalign.papers._data import MissingDataError
 from evalign.selection import METHODS
 
 COMMANDS = [
@@ -27,7 +26,7 @@ COMPARE = ["--target=churned", "--methods=lightgbm,lightgbm_rule", "--repeats=2"
 
 
 def words(text):
-    """The text without the frames and line breaks of help and tables."""
+    """The text without the frames and line breaks of help texts and tables."""
     return " ".join(re.sub("[│╭╮╰╯─]", " ", text).split())
 
 
@@ -51,7 +50,7 @@ def test_help_lists_every_command(run):
     assert run("-h").out == ran.out
 
 
-def test_without_arguments_it_helps(run):
+def test_without_arguments_it_prints_help(run):
     ran = run()
     assert ran.status == 2
     assert ran.err == ""
@@ -63,7 +62,7 @@ def test_version(run):
     assert (ran.status, ran.out, ran.err) == (0, f"evalign {__version__}\n", "")
 
 
-def test_help_comes_at_once_and_imports_nothing_heavy():
+def test_help_is_fast_and_imports_nothing_heavy():
     code = (
         "import sys; from evalign.cli import main; status = main(['--help'])\n"
         "print(status, *sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
@@ -78,36 +77,28 @@ def test_help_comes_at_once_and_imports_nothing_heavy():
     assert status == "0"
     assert "typer" in modules
     heavy = {
-        "torch",
-        "pandas",
-        "sklearn",
-        "numpy",
-        "scipy",
-        "lightgbm",
-        "plotly",
-        "pyarrow",
-        "optuna",
-        "skops",
-    }
+        "torch", "pandas", "sklearn", "numpy", "scipy", "lightgbm", "plotly", "pyarrow", "optuna", "skops",
+        "jinja2", "tqdm",
+    }  # fmt: skip
     assert not heavy & set(modules)
     assert seconds < 3
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(started, shell):
-    script, err = started(_EVALIGN_COMPLETE=f"source_{shell}").communicate()
+def test_completion(start, shell):
+    script, err = start(_EVALIGN_COMPLETE=f"source_{shell}").communicate()
     assert err == b""
     assert b"_EVALIGN_COMPLETE" in script
     assert b"evalign" in script
 
 
-def test_completion_completes(started):
+def test_completion_completes(start):
     typed = {"_EVALIGN_COMPLETE": "complete_bash", "COMP_WORDS": "evalign eval", "COMP_CWORD": "1"}
-    assert started(**typed).communicate()[0].decode().split() == ["evaluate"]
+    assert start(**typed).communicate()[0].decode().split() == ["evaluate"]
 
 
 class TestLists:
-    """What there is, as a table and as JSON."""
+    """Lists as tables and as JSON."""
 
     @pytest.mark.parametrize(
         ("name", "known"), [("metrics", NAMED), ("methods", METHODS), ("datasets", dict.fromkeys(NAMES))]
@@ -117,9 +108,9 @@ class TestLists:
         assert (ran.status, ran.err) == (0, "")
         rows = json.loads(ran.out)[name]
         assert {row["name"] for row in rows} == set(known)
-        shown = words(run(name).out)
+        text = words(run(name).out)
         for row in rows:
-            assert " ".join(row.values()) in shown
+            assert " ".join(row.values()) in text
 
     def test_tables(self, run):
         rows = json.loads(run("reproduce", "--json").out)["tables"]
@@ -127,135 +118,147 @@ class TestLists:
         assert all(words(row["description"]) in words(run("reproduce").out) for row in rows[:3])
 
     def test_fetch(self, run):
-        found = json.loads(run("datasets", "fetch", "mammography", "--json").out)
-        assert (found["name"], found["rows"]) == ("mammography", 11183)
-        shown = run("datasets", "fetch", "mammography").out
-        assert all(part in shown for part in ("11,183 rows", found["licence"], found["citation"]))
+        result = json.loads(run("datasets", "fetch", "mammography", "--json").out)
+        assert (result["name"], result["rows"]) == ("mammography", 11183)
+        text = run("datasets", "fetch", "mammography").out
+        assert all(part in text for part in ("11,183 rows", result["licence"], result["citation"]))
 
 
 class TestReproduce:
-    """The tables of the papers; what runs them has tests of its own."""
+    """The tables of the papers; the code that runs them has its own tests."""
 
     @pytest.fixture
-    def runs(self, monkeypatch):
-        """What the command asks for, and what is given in place of the work."""
-        asked = {}
+    def replace_run(self, monkeypatch):
+        """Replace the work by an outcome, and record the arguments it is called with."""
+        arguments = {}
 
-        def give(outcome):
+        def replace(outcome):
             def reproduce(table, **settings):
-                asked.update(settings, table=table)
+                arguments.update(settings, table=table)
                 if isinstance(outcome, BaseException):
                     raise outcome
                 return outcome
 
             monkeypatch.setattr(papers, "reproduce", reproduce)
-            return asked
+            return arguments
 
-        return give
+        return replace
 
     @staticmethod
-    def made(complete):
-        class Results:
-            missing = {"adult": "Put it into a folder."}  # noqa: RUF012
+    def outcome(complete):
+        results = SimpleNamespace(missing={"adult": "Put it into a folder."}, complete=complete)
+        return papers.Reproduction(results, (Path("a.md"), Path("a.csv")) if complete else ())
 
-        Results.complete = complete
-        return _reproduce.Reproduction(Results(), (Path("a.md"), Path("a.csv")) if complete else ())
-
-    def test_complete(self, run, runs):
-        asked = runs(self.made(True))
+    def test_complete(self, run, replace_run):
+        arguments = replace_run(self.outcome(True))
         ran = run("reproduce", "btg-table4", "--json", "--jobs=2", "--out=here", "--seed=3")
         assert ran.status == 0
-        found = json.loads(ran.out)
-        assert found == {"table": "btg-table4", "files": ["a.md", "a.csv"], "complete": True}
+        result = json.loads(ran.out)
+        assert result == {"table": "btg-table4", "files": ["a.md", "a.csv"], "complete": True}
         assert "btg-table4: without adult. Put it into a folder." in ran.err
-        told = {
-            "table": "btg-table4",
-            "scale": "small",
-            "jobs": 2,
-            "seed": 3,
-            "out": "here",
-            "progress": False,
-        }
-        assert told.items() <= asked.items()
+        wanted = {
+            "table": "btg-table4", "scale": "small", "jobs": 2, "seed": 3, "out": "here", "progress": False,
+        }  # fmt: skip
+        assert wanted.items() <= arguments.items()
         assert run("reproduce", "btg-table4").out.split() == ["a.md", "a.csv"]
 
-    def test_not_complete(self, run, runs):
-        runs(self.made(False))
+    def test_incomplete(self, run, replace_run):
+        replace_run(self.outcome(False))
         ran = run("reproduce", "btg-table4", "--quiet")
         assert ran.status == 1
-        assert ran.err == "evalign: btg-table4 is not complete: the same command goes on.\n"
+        assert ran.err == "evalign: btg-table4 is not complete: the same command resumes.\n"
 
-    def test_without_data(self, refused, runs):
-        runs(MissingDataError("creditcard is not here."))
-        assert refused("reproduce", "btg-table4", status=1) == "evalign: btg-table4: creditcard is not here."
+    def test_without_data(self, fail, replace_run):
+        replace_run(papers.MissingDataError("creditcard is not here."))
+        assert fail("reproduce", "btg-table4", status=1) == "evalign: btg-table4: creditcard is not here."
 
-    def test_stopped(self, refused, runs):
-        runs(KeyboardInterrupt())
-        line = refused("reproduce", "btg-table4", "--storage=postgresql://me:secret@db/x", status=130)
-        assert line == "evalign: Stopped. What is done is kept: the same command goes on."
+    def test_interrupted(self, fail, replace_run):
+        replace_run(KeyboardInterrupt())
+        line = fail("reproduce", "btg-table4", "--storage=postgresql://me:secret@db/x", status=130)
+        assert line == "evalign: Stopped. Finished trials are kept: the same command resumes."
 
 
-def number(text):
+@pytest.mark.parametrize(
+    ("module", "extra"), [("optuna", "papers"), ("pooch", "data"), ("jinja2", "cli"), ("pyarrow.csv", "cli")]
+)
+def test_a_missing_module_names_its_extra(fail, files, monkeypatch, module, extra):
+    def miss(*_):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr(_evaluate, "fingerprint", miss)
+    line = fail("evaluate", files.model, files.new_csv, status=1)
+    assert line == f"evalign: This command needs {module}: pip install 'evalign[{extra}]'."
+
+
+def test_out_of_memory_is_one_line(fail, files, monkeypatch):
+    def exhaust(*_):
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(_evaluate, "fingerprint", exhaust)
+    line = fail("evaluate", files.model, files.new_csv, status=1)
+    assert line == "evalign: Out of memory. Unable to allocate 9 TiB"
+
+
+def approximate(text):
     return pytest.approx(float(text.replace(",", "")), abs=6e-4)
 
 
-def test_json_of_a_comparison_holds_what_the_text_shows(run, files, tmp_path):
+def test_json_of_a_comparison_agrees_with_the_text(run, files, tmp_path):
     command = ["compare", files.old_csv, *COMPARE, f"--out={tmp_path}", "--constraint=recall>=0.2"]
-    text, found = run(*command), json.loads(run(*command, "--json").out)
-    rows = {row["method"]: row for row in found["comparison"]["rows"]}
-    assert found["advice"] in text.out
-    assert f"Report: {found['report']}" in text.out
+    text, result = run(*command), json.loads(run(*command, "--json").out)
+    rows = {row["method"]: row for row in result["comparison"]["rows"]}
+    assert result["advice"] in text.out
+    assert f"Report: {result['report']}" in text.out
     for line in text.out.splitlines():
         cells = re.match(
             r"  (lightgbm\w*) +([\d.]+) \+/- ([\d.]+) +(?:([-+.\d]+) +([-.\d]+) to ([-.\d]+))?", line
         )
         if cells:
             row = rows.pop(cells[1])
-            assert (row["mean"], row["standard_error"]) == (number(cells[2]), number(cells[3]))
-            assert row["difference"] == (number(cells[4]) if cells[4] else None)
-            assert row["interval"] == ([number(cells[5]), number(cells[6])] if cells[5] else None)
-            assert f"kept in {row['kept']} of 2" in line
+            mean, error, gap, low, high = (cells[k] and approximate(cells[k]) for k in range(2, 7))
+            assert (row["mean"], row["standard_error"]) == (mean, error)
+            assert row["difference"] == gap
+            assert row["interval"] == (None if low is None else [low, high])
+            assert f"satisfied in {row['n_satisfied']} of 2" in line
     assert not rows
-    for warning in found["warnings"]:
+    for warning in result["warnings"]:
         assert f"Note: {warning}\n" in text.err
 
 
-def test_json_of_an_evaluation_holds_what_the_text_shows(run, files):
-    text, ran = (
-        run("evaluate", files.model, files.new_csv),
-        run("evaluate", files.model, files.new_csv, "--json"),
-    )
-    found = json.loads(ran.out)
-    for name, one in found["metrics"].items():
+def test_json_of_an_evaluation_agrees_with_the_text(run, files):
+    command = ["evaluate", files.model, files.new_csv]
+    text, ran = run(*command), run(*command, "--json")
+    result = json.loads(ran.out)
+    for name, one in result["metrics"].items():
         (cells,) = re.findall(rf"  {name} +([\d.]+) +([\d.]+) to ([\d.]+)", text.out)
-        assert (one["value"], one["low"], one["high"]) == tuple(map(number, cells))
-    for name, row in zip(found["classes"], found["matrix"], strict=True):
+        assert (one["value"], one["low"], one["high"]) == tuple(map(approximate, cells))
+    for name, row in zip(result["classes"], result["matrix"], strict=True):
         assert re.search(rf"  {name} +{row[0]} +{row[1]}  ", text.out)
-    assert f"Expected calibration error: {found['calibration_error']:.3f}" in text.out
+    assert f"Expected calibration error: {result['calibration_error']:.3f}" in text.out
     assert "93 rows" in text.out
-    assert found["rows"] == 93
+    assert result["rows"] == 93
     assert text.err == ran.err == ""
 
 
 def test_json_of_a_fit_and_of_predictions(run, files, tmp_path):
     out = tmp_path / "m"
     ran = run("fit", files.old_csv, "--target=churned", f"--out={out}", "--method=lightgbm", "--json")
-    found = json.loads(ran.out)
-    assert found["answer"].startswith(f"lightgbm: f1 {found['value']:.3f} on 53 rows set aside")
-    assert (found["model"], found["method"]) == (str(out), "lightgbm")
-    assert Path(found["report"]).exists()
-    assert [f"Note: {one}" for one in found["warnings"]] == [
+    result = json.loads(ran.out)
+    assert result["answer"].startswith(f"lightgbm: f1 {result['value']:.3f} on 53 held-out rows")
+    assert (result["model"], result["method"]) == (str(out), "lightgbm")
+    assert Path(result["report"]).exists()
+    assert [f"Note: {one}" for one in result["warnings"]] == [
         line for line in ran.err.splitlines() if line.startswith("Note: ")
     ]
     ran = run("predict", out, files.new_csv, f"--out={tmp_path / 'p.csv'}", "--json", "--proba")
-    found = json.loads(ran.out)
-    assert (found["out"], found["rows"]) == (str(tmp_path / "p.csv"), 93)
-    assert f"93 rows in {found['seconds']:.1f} s" in ran.err
+    result = json.loads(ran.out)
+    assert (result["out"], result["rows"]) == (str(tmp_path / "p.csv"), 93)
+    assert f"93 rows in {result['seconds']:.1f} s" in ran.err
     ran = run("report", out, "--json")
     assert json.loads(ran.out) == {"report": str(out / "report.html")}
 
 
-def test_quiet_says_nothing_on_standard_error(run, files, tmp_path):
+def test_quiet_prints_nothing_on_standard_error(run, files, tmp_path):
     out = tmp_path / "m"
     for command in (
         ["compare", files.old_csv, *COMPARE, f"--out={tmp_path / 'r'}"],
@@ -271,7 +274,7 @@ def test_quiet_says_nothing_on_standard_error(run, files, tmp_path):
 
 
 def test_warnings_are_remarks(run, files, monkeypatch):
-    """Those of libraries, and those of workers, which would come as lines of code."""
+    """Libraries warn in one line, and the workers, which would print lines of code, not at all."""
     seen = []
 
     def warn(*_):
@@ -289,24 +292,25 @@ def test_warnings_are_remarks(run, files, monkeypatch):
     assert "PYTHONWARNINGS" not in os.environ
 
 
-def test_progress_is_for_those_who_watch(run, files, tmp_path, monkeypatch):
+def test_progress_is_shown_on_a_terminal(run, files, tmp_path, monkeypatch):
     predict = ["predict", files.model, files.new_csv, f"--out={tmp_path / 'p.csv'}", "--chunk=30"]
     assert len(run(*predict).err.splitlines()) == 1
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     err = run(*predict).err
-    assert err.startswith("30 rows ...\r60 rows ...\r")
+    assert re.findall(r"\r(\d+) rows \[", err)[:3] == ["0", "30", "60"]
+    assert err.splitlines()[-1].startswith("93 rows in ")
     command = ["compare", files.old_csv, *COMPARE, f"--out={tmp_path / 'r'}"]
-    assert "4 of 4 trials" in run(*command).err
-    assert "trials" not in run(*command, "--seed=1", "--quiet").err
+    assert re.search(r"\b4(/| of )4\b", run(*command).err)
+    assert run(*command, "--seed=1", "--quiet").err == ""
 
 
-def test_the_report_tells_the_command(files):
-    from evalign.reports import facts_of
+def test_the_report_contains_the_command(files):
+    from evalign.reports import read_page
 
-    told = facts_of(files.model / "report.html")["command"]
-    assert told.startswith("evalign fit ")
-    assert told.endswith(" --quiet --method=lightgbm_rule")
-    assert told in (files.model / "README.md").read_text()
+    command = read_page(files.model / "report.html").command
+    assert command.startswith("evalign fit ")
+    assert command.endswith(" --quiet --method=lightgbm_rule")
+    assert command in (files.model / "README.md").read_text()
 
 
 def test_main_takes_the_arguments_of_the_process(monkeypatch, capsys):

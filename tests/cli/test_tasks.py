@@ -1,4 +1,4 @@
-"""Whatever is asked for: constraints, three classes, costs, formulas, labels of any type."""
+"""Tasks of all kinds: constraints, three classes, costs, formulas, labels of any type."""
 
 import json
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from evalign import metrics
-from evalign.cli._task import classes_of
+from evalign.cli._task import encode_classes
 from evalign.selection import METHODS
 from evalign.tables import TableModel
 
@@ -17,10 +17,10 @@ FIT = ["--method=lightgbm_rule", "--json", "--quiet"]
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A file whose target has two or three classes of some kind."""
-    make, folder = np.random.default_rng(0), tmp_path_factory.mktemp("tasks")
-    a, b = make.normal(size=(2, 200)).round(3)
-    score = a + b**2 + make.normal(0, 0.4, 200)
+    """Write a file with these two or three classes."""
+    generator, folder = np.random.default_rng(0), tmp_path_factory.mktemp("tasks")
+    a, b = generator.normal(size=(2, 200)).round(3)
+    score = a + b**2 + generator.normal(0, 0.4, 200)
 
     def write(names):
         target = np.array(names, dtype=object)[np.digitize(score, [1.2, 2.4][: len(names) - 1])]
@@ -54,11 +54,11 @@ def test_fit_predict_evaluate(run, table, tmp_path, name):
     options = [f"--metric={metric}", *(f"--constraint={bound}" for bound in bounds)]
     ran = run("fit", data, "--target=target", f"--out={out}", *options, *FIT)
     assert (ran.status, ran.err) == (0, "")
-    told, model = json.loads(ran.out), TableModel.load(out)
+    result, model = json.loads(ran.out), TableModel.load(out)
     assert model.labels == labels
-    assert told["method"] == "lightgbm_rule"
-    asked = metrics.as_metric(metric)
-    assert model.metric.name == asked.name
+    assert result["method"] == "lightgbm_rule"
+    target = metrics.as_metric(metric)
+    assert model.metric.name == target.name
     assert [one.name for one in model.constraints] == [metrics.as_constraint(bound).name for bound in bounds]
     ran = run("predict", out, data, f"--out={tmp_path / 'p.parquet'}", "--keep=target", "--quiet")
     assert (ran.status, ran.out, ran.err) == (0, "", "")
@@ -68,18 +68,17 @@ def test_fit_predict_evaluate(run, table, tmp_path, name):
         .reindex(labels)
         .reindex(columns=labels, fill_value=0)
     )
-    found = json.loads(run("evaluate", out, data, "--json").out)
-    assert found["matrix"] == matrix.values.tolist()
-    assert found["value"] == pytest.approx(float(asked(matrix.values.tolist())), abs=1e-9)
+    result = json.loads(run("evaluate", out, data, "--json").out)
+    assert result["matrix"] == matrix.values.tolist()
+    assert result["value"] == pytest.approx(float(target(matrix.values.tolist())), abs=1e-9)
     for bound in bounds:
-        one, constraint = (
-            found["constraints"][metrics.as_constraint(bound).name],
-            metrics.as_constraint(bound),
-        )
-        assert one["satisfied"] == bool(constraint.slack(matrix.values.tolist()) >= 0)
+        constraint = metrics.as_constraint(bound)
+        satisfied = bool(constraint.slack(matrix.values.tolist()) >= 0)
+        assert result["constraints"][constraint.name]["satisfied"] == satisfied
     card = (out / "README.md").read_text()
-    assert asked.name.replace("|", "\\|") in card
-    assert ("less is better" in card) == (name == "cost")
+    assert target.name in card
+    assert ("lower is better" in card) == (name == "cost")
+    assert ("higher is better" in card) == (name != "cost")
 
 
 @pytest.mark.parametrize("name", ["constraint", "three classes", "cost", "formula", "integers", "booleans"])
@@ -88,19 +87,19 @@ def test_compare(run, table, tmp_path, name):
     options = [f"--metric={metric}", *(f"--constraint={bound}" for bound in bounds)]
     ran = run("compare", table(names), "--target=target", f"--out={tmp_path}", *options, *COMPARE)
     assert (ran.status, ran.err) == (0, "")
-    found = json.loads(ran.out)
-    rows = {row["method"]: row for row in found["comparison"]["rows"]}
+    result = json.loads(ran.out)
+    rows = {row["method"]: row for row in result["comparison"]["rows"]}
     assert list(rows) == ["lightgbm", "lightgbm_rule"]
     assert all(np.mean(row["values"]) == pytest.approx(row["mean"]) for row in rows.values())
-    assert found["comparison"]["higher_is_better"] == (name != "cost")
+    assert result["comparison"]["higher_is_better"] == (name != "cost")
     best = (min if name == "cost" else max)(rows, key=lambda method: rows[method]["mean"])
     if not bounds:
-        assert found["best"] == best
-    assert found["advice"].startswith(f"{found['best']}: {metrics.as_metric(metric).name} ")
-    assert json.loads((tmp_path / "comparison.json").read_text()) == found["comparison"]
+        assert result["best"] == best
+    assert result["advice"].startswith(f"{result['best']}: {metrics.as_metric(metric).name} ")
+    assert json.loads((tmp_path / "comparison.json").read_text()) == result["comparison"]
 
 
-def test_auto_chooses_and_tells_why(run, table, tmp_path):
+def test_auto_explains_its_choice(run, table, tmp_path):
     options = [
         "--target=target",
         f"--out={tmp_path / 'm'}",
@@ -123,7 +122,7 @@ def test_auto_chooses_and_tells_why(run, table, tmp_path):
 @pytest.mark.parametrize(
     ("method", "kind"), [("network_rule", "MetricClassifier"), ("random_forest_rule", "MetricDecision")]
 )
-def test_networks_and_forests_are_kept_too(run, table, tmp_path, method, kind):
+def test_networks_and_forests_are_saved_too(run, table, tmp_path, method, kind):
     data, out = table(["no", "yes"]), tmp_path / "m"
     ran = run("fit", data, "--target=target", f"--out={out}", f"--method={method}", "--quiet")
     assert (ran.status, ran.err) == (0, "")
@@ -136,7 +135,7 @@ def test_networks_and_forests_are_kept_too(run, table, tmp_path, method, kind):
     ("values", "positive", "labels"),
     [
         (["yes", "no", "no"], None, ("no", "yes")),
-        (["yes", "yes", "no"], None, ("no", "yes")),  # by its name, though it is the frequent one
+        (["yes", "yes", "no"], None, ("no", "yes")),  # by its name, although it is more frequent
         (["bad", "good", "good"], None, ("good", "bad")),  # the rarer one
         (["bad", "good", "good"], "good", ("bad", "good")),
         ([1, 0, 1, 1], None, ("0", "1")),
@@ -148,7 +147,7 @@ def test_networks_and_forests_are_kept_too(run, table, tmp_path, method, kind):
     ],
 )
 def test_which_class_is_positive(values, positive, labels):
-    names, y = classes_of(pd.Series(values), positive)
+    names, y = encode_classes(pd.Series(values), positive)
     assert names == labels
     texts = [str(int(value)) if isinstance(value, float) else str(value) for value in values]
     assert [names[index] for index in y] == texts
