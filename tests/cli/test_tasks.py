@@ -8,7 +8,7 @@ import pytest
 
 from evalign import metrics
 from evalign.cli._task import encode_classes
-from evalign.selection import METHODS
+from evalign.selection import METHODS, Problem
 from evalign.tables import TableModel
 
 COMPARE = ["--methods=lightgbm,lightgbm_rule", "--repeats=2", "--jobs=1", "--json", "--quiet"]
@@ -151,3 +151,18 @@ def test_which_class_is_positive(values, positive, labels):
     assert names == labels
     texts = [str(int(value)) if isinstance(value, float) else str(value) for value in values]
     assert [names[index] for index in y] == texts
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_the_problem_is_built_once(run, table, tmp_path, monkeypatch, command):
+    problems, check = [], Problem.check
+
+    def record(*arguments, **options):
+        problems.append(check(*arguments, **options))
+        return problems[-1]
+
+    monkeypatch.setattr(Problem, "check", staticmethod(record))
+    options = ["--methods=lightgbm,lightgbm_rule", "--repeats=1", "--jobs=1", "--quiet"]
+    ran = run(command, table(["no", "yes"]), "--target=target", f"--out={tmp_path / 'm'}", *options)
+    assert (ran.status, ran.err) == (0, "")
+    assert len(problems) == 1
