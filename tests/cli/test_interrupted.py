@@ -13,7 +13,7 @@ import pytest
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from evalign.cli import _fit
-from evalign.selection import comparison as _comparison
+from evalign.selection import trials
 from evalign.tables import TableModel
 
 #: A shell reports both as 130: an exit with this status, and a death by this signal.
@@ -95,13 +95,13 @@ def test_fit_resumes_after_ctrl_c(fork, run, files, tmp_path, monkeypatch):
     wait_until(process, lambda: any(len(read_trials(path)) > 1 for path in tmp_path.glob(".m.*.jsonl")))
     assert interrupt(process) == RESUMES
     (file,) = tmp_path.iterdir()
-    before, after, real = read_trials(file), [], _comparison.run
+    before, after, real = read_trials(file), [], trials.run_group
 
     def record(tasks, *arguments, **settings):
         after.extend(task.key for task in tasks)
         return real(tasks, *arguments, **settings)
 
-    monkeypatch.setattr(_comparison, "run", record)
+    monkeypatch.setattr(trials, "run_group", record)
     assert run(*command).status == 0
     assert not set(after) & set(before)
     assert len({*after, *before}) == len(after) + len(before) == 24
@@ -114,7 +114,7 @@ def press_ctrl_c(*_, **__):
 
 
 def test_ctrl_c_in_the_first_trial_leaves_nothing(run, files, tmp_path, monkeypatch):
-    monkeypatch.setattr(_comparison, "run", press_ctrl_c)
+    monkeypatch.setattr(trials, "run_group", press_ctrl_c)
     ran = run("fit", files.old_parquet, "--target=churned", f"--out={tmp_path / 'm'}", "--jobs=1")
     assert ran.status == 130
     assert ran.err.splitlines()[-1] == "evalign: Stopped."
@@ -170,7 +170,7 @@ def test_a_killed_worker_is_reported(run, files, tmp_path, monkeypatch):
     def kill(*_, **__):
         raise TerminatedWorkerError("A worker process managed by the executor was\nunexpectedly terminated.")
 
-    monkeypatch.setattr(_comparison, "run", kill)
+    monkeypatch.setattr(trials, "run_group", kill)
     ran = run("compare", files.old_parquet, "--target=churned", f"--out={tmp_path / 'r'}", "--jobs=1")
     assert ran.status == 1
     message = "A worker process was killed, probably because it ran out of memory: try --jobs 1."

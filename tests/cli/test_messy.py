@@ -26,7 +26,7 @@ def test_fit_reports_what_it_leaves_out(run, files, tmp_path):
         assert f"Note: `{name}` was left out: it {reason}" in ran.err
     assert "Note: 3 of 263 rows repeat another" in ran.err
     assert "The positive class is 'yes'" in ran.err
-    kinds = {column.name: column.kind for column in TableModel.load(tmp_path / "m").schema.kept}
+    kinds = {column.name: column.kind for column in TableModel.load(tmp_path / "m").schema.inputs}
     assert kinds == {
         "visits": "number", "spent": "number", "city": "category", "since": "date", "member": "boolean",
     }  # fmt: skip
@@ -57,7 +57,7 @@ def test_unseen_categories_count_as_rare(files):
     model = TableModel.load(files.model)
     assert "city rare" in model.preparation.get_feature_names_out()
     table = pd.DataFrame([{"visits": "5", "spent": "20,5", "since": "2021-05-05", "member": "TRUE"}] * 3)
-    rare, unseen, other = table.assign(city=["Nowhere", "Atlantis", "Rome"]).pipe(model.prepared)
+    rare, unseen, other = table.assign(city=["Nowhere", "Atlantis", "Rome"]).pipe(model.prepare)
     assert (rare == unseen).all()
     assert (other != unseen).any()
 

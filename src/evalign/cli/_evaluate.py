@@ -15,7 +15,7 @@ from evalign.cli._paths import check_folder
 from evalign.cli._task import check_column, describe_task, read_table, strip_path
 from evalign.decisions import DecisionRule
 from evalign.reports import DataFacts, ModelEvidence, as_plain, evidence, write_page
-from evalign.tables import TableModel, fingerprint, labels
+from evalign.tables import TableModel, as_labels, fingerprint
 
 #: What --json prints of the evidence; the report contains the rest.
 PRINTED = ("rows", "classes", "metric", "value", "metrics", "constraints", "matrix", "per_class")
@@ -42,8 +42,8 @@ def run(console: Console, options: EvaluateOptions) -> None:
         target = options.target or model.facts["target"]
         table, notes = read_table(options.data)
         check_column(target, table)
-        y = labels(table[target], known=model.labels)
-        X = model.prepared(table)
+        y = as_labels(table[target], known=model.labels)
+        X = model.prepare(table)
     if fingerprint(table) == model.facts.get("fingerprint"):
         notes += ("The model was trained on exactly these rows, which makes it look better than it is.",)
     console.warn(notes)

@@ -97,8 +97,7 @@ def _train(console: Console, task: TableTask, names: list[str], trials: Path, op
         pipeline = build_methods(names, problem)[options.method](options.seed)
         return Choice(options.method, pipeline.fit(problem.X, problem.y))
     model = AutoClassifier(
-        problem.metric, problem.constraints, methods=names, cv=options.folds, n_repeats=options.repeats,
-        preprocessor=problem.preprocessor, trials_file=trials, n_jobs=options.jobs,
+        methods=names, cv=options.folds, n_repeats=options.repeats, trials_file=trials, n_jobs=options.jobs,
         random_state=options.seed, verbose=int(console.is_live),
     ).fit_problem(problem)  # fmt: skip
     return Choice(model.best_method_, model.best_estimator_, model.comparison_)

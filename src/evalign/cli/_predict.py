@@ -80,7 +80,7 @@ def _predict(model: TableModel, table: Any, proba: bool, keep: tuple[str, ...]) 
     if not proba:
         results["prediction"] = model.predict(table)
     else:
-        results["prediction"], p = model.decided(table)
+        results["prediction"], p = model.predict_both(table)
         results |= {f"probability_{label}": p[:, number] for number, label in enumerate(model.labels)}
     for name in keep:
         if name in results:

@@ -17,7 +17,7 @@ from evalign.cli._console import Console, blame_usage
 from evalign.cli._main import UsageError
 from evalign.reports import ColumnFacts, DataFacts, TaskFacts
 from evalign.selection import METHODS, Problem
-from evalign.tables import Preparation, Schema, fingerprint, labels, read
+from evalign.tables import Preparation, Schema, as_labels, fingerprint, read
 
 #: Labels that mean "positive" or "negative" whatever their share.
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
@@ -102,7 +102,7 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         if rows < 2:
             raise expected("target", "with at least two rows of every class", f"one of {rare!r}")
         schema = Schema.infer(table, options.target)
-        X = schema.typed(table)
+        X = schema.convert(table)
         problem = Problem.check(X, y, metric, constraints, Preparation(schema))
         _check_metric(problem)
     notes += schema.warnings
@@ -162,7 +162,7 @@ def check_column(name: str, table: Any) -> None:
 
 def encode_classes(column: Any, positive: str | None) -> tuple[tuple[str, ...], Indices]:
     """The names of the classes, with the positive one of two last, and the class of each row."""
-    names, codes, counts = np.unique(labels(column), return_inverse=True, return_counts=True)
+    names, codes, counts = np.unique(as_labels(column), return_inverse=True, return_counts=True)
     order = names.tolist()
     if positive is not None and len(order) != 2:
         raise expected("positive", "only with two classes", f"{len(order)} classes")
@@ -177,7 +177,7 @@ def encode_classes(column: Any, positive: str | None) -> tuple[tuple[str, ...], 
 def _match_class(names: list[str], text: str) -> str:
     """The class that the user means: 1.0 may stand for 1, and Yes for yes."""
     try:
-        return str(labels([text], known=names)[0])
+        return str(as_labels([text], known=names)[0])
     except ValueError:
         raise expected("positive", f"to be {' or '.join(map(repr, names))}", repr(text)) from None
 
