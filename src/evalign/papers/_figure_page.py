@@ -1,4 +1,4 @@
-"""A figure as PNG, its numbers as CSV, and a page in Markdown that shows and reads it."""
+"""A figure as PNG, its numbers as CSV, and a page in Markdown that shows and discusses it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evalign._files import write_file
-from evalign.papers._draw import draw
-from evalign.papers._figure import Figure, Panel
-from evalign.papers._report import circumstances, unfinished
-from evalign.papers._results import Results
+from evalign.papers._table_page import describe_run, list_problems
+from evalign.papers.figures import Panel, PaperFigure, draw
+from evalign.papers.studies import StudyResults
 
 
-def write(figure: Figure, results: Results, folder: Path) -> tuple[Path, ...]:
-    """Write the page, the numbers and the picture, each whole or not at all."""
+def write_figure(figure: PaperFigure, results: StudyResults, folder: Path) -> tuple[Path, ...]:
+    """Write the page, the numbers and the picture, each as a whole or not at all."""
     name = f"{figure.name}-{results.plan.scale}"
     panels = figure.panels(results)
     contents = {
@@ -29,27 +28,27 @@ def write(figure: Figure, results: Results, folder: Path) -> tuple[Path, ...]:
     return tuple(folder / file for file in contents)
 
 
-def to_markdown(figure: Figure, results: Results, picture: str) -> str:
-    """The page of a figure."""
+def to_markdown(figure: PaperFigure, results: StudyResults, picture: str) -> str:
+    """Return the page of a figure."""
     lines = [f"# {figure.name}: {figure.title}", "", figure.citation, ""]
-    lines += [*circumstances(results, figure.name), "", f"![{figure.title}]({picture})", ""]
-    lines += ["## Reading", "", *_claims(figure, results), "", "## Numbers", "", *figure.numbers(results), ""]
-    lines += ["## Notes", "", *(f"- {note}" for note in (*figure.notes, *unfinished(results))), ""]
+    lines += [*describe_run(results, figure.name), "", f"![{figure.title}]({picture})", ""]
+    lines += ["## Claims", "", *_claims(figure, results), "", "## Numbers", "", *figure.numbers(results), ""]
+    lines += ["## Notes", "", *(f"- {note}" for note in (*figure.notes, *list_problems(results))), ""]
     return "\n".join(lines)
 
 
-def _claims(figure: Figure, results: Results) -> Iterator[str]:
+def _claims(figure: PaperFigure, results: StudyResults) -> Iterator[str]:
     if not all(cell.curves for cell in results.cells.values()):
-        yield "Some runs are not done or failed: see the notes."
+        yield "Some runs are unfinished or failed: see the notes."
         return
-    yield "| The paper says | Here | Holds here |"
+    yield "| Claim of the paper | Here | Holds here |"
     yield "|---|---|---|"
     for claim in figure.claims(results):
         yield f"| {claim.paper} | {claim.here} | {'yes' if claim.holds else 'no'} |"
 
 
-def to_csv(figure: Figure, results: Results, panels: Sequence[Panel]) -> str:
-    """Every point that is drawn, and those of the repetitions that are not: a line each."""
+def to_csv(figure: PaperFigure, results: StudyResults, panels: Sequence[Panel]) -> str:
+    """Return every point of all repetitions, drawn or not, one per line."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["figure", "scale", "seed", "panel", "series", "repetition", "point", "x", "y"])

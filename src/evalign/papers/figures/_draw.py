@@ -1,4 +1,4 @@
-"""Figures as PNG; matplotlib is imported only when one is drawn."""
+"""Drawing figures as PNG; matplotlib is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evalign.papers._figure import Line, Panel, correlation
+from evalign.papers.figures._figure import Line, Panel, correlation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+    from matplotlib.figure import Figure
 
-#: The last word of a series chooses its colour (Okabe and Ito's, told apart by colour-blind people too).
+#: The colour of a series by its last word; these of Okabe and Ito suit colour-blind readers as well.
 COLORS = {
     "F0.5": "#E69F00", "F1": "#0072B2", "F2": "#009E73", "F3": "#D55E00", "surrogate": "#0072B2",
     "MAE": "#000000", "BCE": "#CC79A7",
 }  # fmt: skip
 PALE, GRID = "0.86", "0.93"
-#: The rows of a convergence figure: how its series begin, and its heading.
+#: The rows of a convergence figure: the first word of their series, and a heading.
 FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("surrogate",), "Surrogate F-beta"),
     (("soft",), "Macro soft F-beta"),
@@ -36,24 +36,24 @@ STYLE: dict[Any, Any] = {
 
 
 def draw(kind: str, panels: Sequence[Panel]) -> bytes:
-    """A figure of a kind as PNG."""
+    """Draw a figure of a kind as PNG."""
     try:
         import matplotlib
     except ImportError as error:
         raise ImportError("Figures need matplotlib: pip install 'evalign[papers]'.") from error
-    from matplotlib.figure import Figure as Canvas
+    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
-        canvas = Canvas(figsize=SIZES[kind], layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.05))
-        KINDS[kind](canvas, panels)
+        figure = Figure(figsize=SIZES[kind], layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.05))
+        KINDS[kind](figure, panels)
         stream = io.BytesIO()
-        canvas.savefig(stream, format="png", dpi=160)
-    return _few_colours(stream)
+        figure.savefig(stream, format="png", dpi=160)
+    return _reduce_colours(stream)
 
 
-def _few_colours(png: io.BytesIO) -> bytes:
-    """The same picture with 256 colours: a third of the bytes."""
+def _reduce_colours(png: io.BytesIO) -> bytes:
+    """Return the same picture with 256 colours, in a third of the bytes."""
     from PIL import Image  # matplotlib needs it too
 
     small = io.BytesIO()
@@ -61,8 +61,8 @@ def _few_colours(png: io.BytesIO) -> bytes:
     return small.getvalue()
 
 
-def _shapes(canvas: Canvas, panels: Sequence[Panel]) -> None:
-    rows = canvas.subplots(1, len(panels), sharey=True)
+def _draw_shapes(figure: Figure, panels: Sequence[Panel]) -> None:
+    rows = figure.subplots(1, len(panels), sharey=True)
     for axes, panel in zip(rows, panels, strict=True):
         for line in panel.lines:
             axes.plot(line.x, line.y, label=line.series, **_style(line.series))
@@ -70,20 +70,20 @@ def _shapes(canvas: Canvas, panels: Sequence[Panel]) -> None:
         axes.set(xlim=(0, 1), ylim=(0, 3), xticks=[0, 0.5, 1], yticks=range(4))
         axes.set_xticklabels(["0", "0.5", "1"])
     rows[0].set_ylabel(panels[0].y_label)
-    seen = dict(zip(*reversed(rows[-1].get_legend_handles_labels()), strict=True))
-    canvas.legend(seen.values(), seen.keys(), loc="outside right center", frameon=False)
+    handles = dict(zip(*reversed(rows[-1].get_legend_handles_labels()), strict=True))
+    figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
 
 
 def _style(series: str) -> dict[str, Any]:
-    """BCE is wide, since others lie on it."""
+    """The style of a series; BCE is wide, since other lines coincide with it."""
     wide = {"linewidth": 5.5, "alpha": 0.5} if series == "BCE" else {}
     dotted = {"linestyle": ":"} if series == "MAE" else {}
     return {"color": COLORS[series.split()[-1]], **wide, **dotted}
 
 
-def _convergence(canvas: Canvas, panels: Sequence[Panel]) -> None:
-    """A row of panels for each family of losses, with all others pale behind it."""
-    grid = canvas.subplots(len(FAMILIES), len(panels), sharex=True, sharey="col")
+def _draw_convergence(figure: Figure, panels: Sequence[Panel]) -> None:
+    """Draw one row of panels per family of losses, with all other losses in grey behind it."""
+    grid = figure.subplots(len(FAMILIES), len(panels), sharex=True, sharey="col")
     for row, (begin, heading) in zip(grid, FAMILIES, strict=True):
         for axes, panel in zip(row, panels, strict=True):
             lines = [line for line in panel.lines if line.repetition == 0]
@@ -101,9 +101,9 @@ def _convergence(canvas: Canvas, panels: Sequence[Panel]) -> None:
             )
 
 
-def _scatter(canvas: Canvas, panels: Sequence[Panel]) -> None:
-    """The path of the first repetition, coloured by epoch, and the line of least squares."""
-    grid = canvas.subplots(2, 2).ravel()
+def _draw_scatter(figure: Figure, panels: Sequence[Panel]) -> None:
+    """Draw the path of the first repetition, coloured by epoch, and its least-squares line."""
+    grid = figure.subplots(2, 2).ravel()
     points = None
     for axes, panel in zip(grid, panels, strict=True):
         _tidy(axes, panel.title, panel.x_label)
@@ -114,16 +114,16 @@ def _scatter(canvas: Canvas, panels: Sequence[Panel]) -> None:
         axes.plot(line.x, line.y, color=PALE, linewidth=0.8, zorder=1)
         epochs = range(1, len(line.x) + 1)
         points = axes.scatter(line.x, line.y, c=epochs, cmap="viridis", s=22, linewidths=0, zorder=2)
-        _fitted(axes, line)
+        _draw_fit(axes, line)
     if points is not None:
-        canvas.colorbar(points, ax=list(grid), label="epoch", shrink=0.7, pad=0.02)
+        figure.colorbar(points, ax=list(grid), label="epoch", shrink=0.7, pad=0.02)
 
 
-def _fitted(axes: Axes, line: Line) -> None:
-    found = correlation(line.x, line.y)
-    text = "constant" if np.isnan(found) else f"r = {found:.2f}"
+def _draw_fit(axes: Axes, line: Line) -> None:
+    coefficient = correlation(line.x, line.y)
+    text = "constant" if np.isnan(coefficient) else f"r = {coefficient:.2f}"
     axes.text(0.96, 0.94, text, transform=axes.transAxes, ha="right", va="top", fontsize=11)
-    if np.isnan(found):
+    if np.isnan(coefficient):
         return
     slope, start = np.polyfit(line.x, line.y, 1)
     ends = np.array([min(line.x), max(line.x)])
@@ -139,7 +139,7 @@ def _tidy(axes: Axes, title: str, x_label: str) -> None:
     axes.set_xlabel(x_label)
 
 
-KINDS: dict[str, Callable[[Canvas, Sequence[Panel]], None]] = {
-    "shapes": _shapes, "convergence": _convergence, "scatter": _scatter,
+KINDS: dict[str, Callable[[Figure, Sequence[Panel]], None]] = {
+    "shapes": _draw_shapes, "convergence": _draw_convergence, "scatter": _draw_scatter,
 }  # fmt: skip
 SIZES = {"shapes": (9.6, 3.3), "convergence": (10.5, 9.0), "scatter": (8.4, 6.6)}

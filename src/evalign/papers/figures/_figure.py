@@ -1,4 +1,4 @@
-"""A figure of a paper as data: what is trained for it, its panels, and what the paper sees in them."""
+"""A figure of a paper as data: what is trained for it, its panels, and what the paper claims about them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evalign.papers._results import Results
-from evalign.papers._table import Table
+from evalign.papers.studies import StudyResults
+from evalign.papers.tables import PaperTable
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve, or points in their order; repetition 0 is a formula or the median of all repetitions."""
+    """A curve, or points in order; repetition 0 is a formula or the median over all repetitions."""
 
     series: str
     x: tuple[float, ...]
@@ -33,7 +33,7 @@ class Panel:
 
 
 class Claim(NamedTuple):
-    """What a paper says of a figure, what is seen here, and whether it holds here."""
+    """A claim of a paper about a figure, what our results show, and whether it holds for them."""
 
     paper: str
     here: str
@@ -41,31 +41,31 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Figure:
+class PaperFigure:
     """A figure of a paper. Figures with the same study share its training runs.
 
-    `kind` says how it is drawn: `"shapes"` (curves), `"convergence"` (curves over epochs) or `"scatter"`
-    (a point for every epoch).
+    `kind` determines how it is drawn: `"shapes"` (curves), `"convergence"` (curves over epochs) or
+    `"scatter"` (one point per epoch).
     """
 
     name: str
     title: str
     citation: str
     kind: str
-    study: Table
-    panels: Callable[[Results], tuple[Panel, ...]]
-    #: The numbers behind the claims as lines of a Markdown table.
-    numbers: Callable[[Results], list[str]]
-    claims: Callable[[Results], list[Claim]]
+    study: PaperTable
+    panels: Callable[[StudyResults], tuple[Panel, ...]]
+    #: The numbers behind the claims, as the lines of a Markdown table.
+    numbers: Callable[[StudyResults], list[str]]
+    claims: Callable[[StudyResults], list[Claim]]
     notes: tuple[str, ...] = ()
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> float:
-    """Pearson's coefficient: sum (x - mean x)(y - mean y) / (n s_x s_y); NaN if one of them never varies.
+    """Pearson's coefficient, sum (x - mean x)(y - mean y) / (n s_x s_y); NaN if one of them is constant.
 
     >>> correlation([0, 1, 2], [5, 3, 1]), correlation([0, 1, 2], [1, 1, 1])
     (-1.0, nan)
     """
-    apart = [np.asarray(values, dtype=float) - np.mean(values) for values in (x, y)]
-    size = float(np.sqrt((apart[0] ** 2).sum() * (apart[1] ** 2).sum()))
-    return float((apart[0] * apart[1]).sum() / size) if size > 0 else float("nan")
+    x_centred, y_centred = (np.asarray(values, dtype=float) - np.mean(values) for values in (x, y))
+    size = float(np.sqrt((x_centred**2).sum() * (y_centred**2).sum()))
+    return float((x_centred * y_centred).sum() / size) if size > 0 else float("nan")

@@ -1,4 +1,4 @@
-"""Workers: they take points from the queue until all are done, in this process or in many."""
+"""Workers: they run the points of a study until all are done, in this process or in several."""
 
 from __future__ import annotations
 
@@ -14,123 +14,114 @@ from types import FrameType
 from typing import Any
 
 import torch
+from optuna.trial import Trial
 
-from evalign.papers._borrow import borrow
-from evalign.papers._data import MissingDataError
-from evalign.papers._plan import Plan
-from evalign.papers._queue import Queue
-from evalign.papers._storage import Storage
-from evalign.papers._units import run
+from evalign.papers.data import MissingDataError
+from evalign.papers.studies._borrow import borrow
+from evalign.papers.studies._plan import StudyPlan
+from evalign.papers.studies._queue import StudyQueue
+from evalign.papers.studies._storage import StudyStorage
+from evalign.papers.training import Outcome, Point, run_point
 
-#: Seconds between two looks of a worker that has nothing to do.
+#: Seconds that a worker waits before it looks for work again.
 IDLE = 1.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know."""
+    """All that a worker process needs."""
 
-    plan: Plan
+    plan: StudyPlan
     storage: str
     interval: int
     grace: int
 
     @contextlib.contextmanager
-    def queue(self) -> Iterator[Queue]:
-        """The study, opened by this process."""
-        storage = Storage(self.storage, self.interval, self.grace)
+    def open_queue(self) -> Iterator[StudyQueue]:
+        """Open the study in this process."""
+        storage = StudyStorage(self.storage, self.interval, self.grace)
         try:
-            yield Queue(storage, self.plan)
+            yield StudyQueue(storage, self.plan)
         finally:
             storage.close()
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM end the point that is being run, but never tear a write to the storage."""
+    """Ctrl-C and SIGTERM end the point that is being run, but never interrupt a write to the storage."""
 
     def __init__(self) -> None:
-        self.asked = self.inside = False
-        self._before: dict[int, Any] = {}
+        self.requested = self._allowed = False
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._handle)
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        if self.inside:
-            self.inside = False
+        self.requested = True
+        if self._allowed:
+            self._allowed = False
             raise KeyboardInterrupt
 
     @contextlib.contextmanager
-    def allowed(self) -> Iterator[None]:
-        """Where an interrupt may strike."""
-        self.inside = True
+    def allow(self) -> Iterator[None]:
+        """Let a signal raise KeyboardInterrupt in this block."""
+        self._allowed = True
         try:
-            if self.asked:
+            if self.requested:
                 raise KeyboardInterrupt
             yield
         finally:
-            self.inside = False
+            self._allowed = False
 
 
-def work(queue: Queue, report: Callable[[], None] | None = None) -> None:
-    """Run points until none is left; raise KeyboardInterrupt if asked to stop."""
+def work(queue: StudyQueue, report: Callable[[], None] | None = None) -> None:
+    """Run points until none is left; raise KeyboardInterrupt if a signal asks to stop."""
     parent = multiprocessing.parent_process()
     with Interrupts() as interrupts:
+
+        def run(trial: Trial, point: Point) -> Outcome:
+            outcome = _borrow(queue, trial, point)
+            if outcome is None:
+                with interrupts.allow():
+                    outcome = run_point(queue.plan.table, point, queue.plan.seed)
+            return outcome
+
         while parent is None or parent.is_alive():
-            if interrupts.asked:
+            if interrupts.requested:
                 raise KeyboardInterrupt
-            if not _one(queue, interrupts):
-                if queue.refill():
-                    continue
-                standing = queue.standing()
-                if not standing.running and not standing.waiting:
+            if queue.run_next(run):
+                queue.refill()  # the last point of a grid makes the trials of its cell runnable
+            elif not queue.refill():
+                if not queue.progress().pending:
                     return
-                with contextlib.suppress(KeyboardInterrupt), interrupts.allowed():
+                with contextlib.suppress(KeyboardInterrupt), interrupts.allow():
                     time.sleep(IDLE)
             if report is not None:
                 report()
 
 
-def _one(queue: Queue, interrupts: Interrupts) -> bool:
-    """Take a point and run it; False if there is none."""
-    taken = queue.take()
-    if taken is None:
-        return False
-    trial, point = taken
-    try:
-        known = borrow(queue.storage, queue.plan, point)
-        if known is not None:
-            lender, outcome = known
-            trial.set_user_attr("borrowed", lender)
-        else:
-            with queue.beating(trial), interrupts.allowed():
-                outcome = run(queue.plan.table, point, queue.plan.seed)
-    except (KeyboardInterrupt, MissingDataError):
-        queue.put_back(trial)
-        raise
-    except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        queue.fail(trial, f"{type(error).__name__}: {lines[0]}"[:500])
-        return True
-    queue.finish(trial, outcome)
-    if point.stage == "grid":
-        queue.refill()  # the last point of a grid makes way for the trials
-    return True
+def _borrow(queue: StudyQueue, trial: Trial, point: Point) -> Outcome | None:
+    """Return the outcome of the same work in another study, and note where it comes from."""
+    loan = borrow(queue.storage, queue.plan, point)
+    if loan is None:
+        return None
+    lender, outcome = loan
+    trial.set_user_attr("borrowed", lender)
+    return outcome
 
 
-def _worker(job: Job) -> None:
+def _work_in_process(job: Job) -> None:
     """The body of a worker process."""
     torch.set_num_threads(1)
     try:
-        with job.queue() as queue:
+        with job.open_queue() as queue:
             work(queue)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -139,15 +130,15 @@ def _worker(job: Job) -> None:
 
 
 def work_in_processes(job: Job, jobs: int, report: Callable[[], None]) -> None:
-    """Let many processes work, one torch thread each, until all have ended."""
+    """Run points in several processes with one torch thread each, until all processes have ended."""
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_worker, args=(job,)) for _ in range(jobs)]
+    workers = [context.Process(target=_work_in_process, args=(job,)) for _ in range(jobs)]
     try:
         with Interrupts() as interrupts:
             for worker in workers:
                 worker.start()
             while any(worker.is_alive() for worker in workers):
-                if interrupts.asked:
+                if interrupts.requested:
                     raise KeyboardInterrupt
                 workers[0].join(0.5)
                 time.sleep(0 if workers[0].is_alive() else 0.5)
@@ -155,7 +146,7 @@ def work_in_processes(job: Job, jobs: int, report: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         for worker in workers:
             if worker.is_alive() and worker.pid is not None:
-                worker.terminate()  # as Ctrl-C does: the running point is put back
+                worker.terminate()  # as Ctrl-C does: the running point is enqueued again
         for worker in workers:
             worker.join(30)
             worker.kill()

@@ -1,12 +1,23 @@
-"""All tables and figures by name."""
+"""The tables of the papers as data: Tsoi et al. (2022 and 2024) and Li et al. (2025)."""
 
-from __future__ import annotations
+from evalign.papers.tables import _btg, _east, _east_supplement, _fbeta
+from evalign.papers.tables._table import (
+    ESTIMATORS,
+    Number,
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Scale,
+    grid_settings,
+)
 
-from evalign.papers import _btg, _east, _east_supplement, _fbeta, _lee
-from evalign.papers._figure import Figure
-from evalign.papers._table import Table
-
-TABLES: dict[str, Table] = {
+#: All tables by name.
+TABLES: dict[str, PaperTable] = {
     table.name: table for table in (*_btg.TABLES, *_fbeta.TABLES, _east.TABLE_1, *_east_supplement.TABLES)
 }
-FIGURES: dict[str, Figure] = {figure.name: figure for figure in _lee.FIGURES}
+
+__all__ = [
+    "ESTIMATORS", "TABLES", "Number", "PaperColumn", "PaperData", "PaperRow", "PaperTable", "Scale",
+    "grid_settings",
+]  # fmt: skip

@@ -2,66 +2,78 @@
 
 from __future__ import annotations
 
-from evalign.papers._table import Column, Data, Row, Scale, Settings, Table, numbers
+from evalign.papers.tables._table import (
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Scale,
+    Settings,
+    parse_numbers,
+)
 
 CITATION = (
     "Tsoi, Candon, Li, Milkessa and Vázquez (2022), Bridging the gap: unifying the training and evaluation "
     "of neural network binary classifiers, NeurIPS."
 )
-PARTY = Data("cocktailparty", "CocktailParty", "btg_net")
-ADULT = Data("adult", "Adult", "btg_net")
-MAMMOGRAPHY = Data("mammography", "Mammography", "btg_net")
-KAGGLE = Data("creditcard", "Kaggle", "btg_net")
+PARTY = PaperData("cocktailparty", "CocktailParty", "btg_net")
+ADULT = PaperData("adult", "Adult", "btg_net")
+MAMMOGRAPHY = PaperData("mammography", "Mammography", "btg_net")
+KAGGLE = PaperData("creditcard", "Kaggle", "btg_net")
 
 
-def _row(name: str, metric: str, step: str = "linear", extra: bool = False) -> Row:
+def _soft_set_row(name: str, metric: str, step: str = "linear", extra: bool = False) -> PaperRow:
     settings = {"metric": metric, "task": "binary", "step": step, "thresholds": "btg"}
-    return Row(name, "metric", settings, extra=extra)
+    return PaperRow(name, "metric", settings, extra=extra)
 
 
-F1, ACCURACY, AUROC = _row("F1*", "f1"), _row("Accuracy*", "accuracy"), _row("AUROC*", "auroc")
-ADVERSARIAL = Row("F1 adversarial", "adversarial", {"metric": "f1"})
-WMW, BCE = Row("AUROC WMW", "wmw"), Row("BCE", "ce")
-SIGMOID = (
-    _row("F1* sigmoid", "f1", "sigmoid", extra=True),
-    _row("Accuracy* sigmoid", "accuracy", "sigmoid", extra=True),
-    _row("AUROC* sigmoid", "auroc", "sigmoid", extra=True),
+F1, ACCURACY, AUROC = (
+    _soft_set_row("F1*", "f1"),
+    _soft_set_row("Accuracy*", "accuracy"),
+    _soft_set_row("AUROC*", "auroc"),
 )
-RULE = Row("BCE + rule", "ce", rule=True, extra=True)
-ALIGNED = Row("aligned", "aligned", extra=True)
-BOOSTER = Row("MetricBooster", "booster", extra=True)
+ADVERSARIAL = PaperRow("F1 adversarial", "adversarial", {"metric": "f1"})
+WMW, BCE = PaperRow("AUROC WMW", "wmw"), PaperRow("BCE", "ce")
+SIGMOID = (
+    _soft_set_row("F1* sigmoid", "f1", "sigmoid", extra=True),
+    _soft_set_row("Accuracy* sigmoid", "accuracy", "sigmoid", extra=True),
+    _soft_set_row("AUROC* sigmoid", "auroc", "sigmoid", extra=True),
+)
+RULE = PaperRow("BCE + rule", "ce", rule=True, extra=True)
+ALIGNED = PaperRow("aligned", "aligned", extra=True)
+BOOSTER = PaperRow("MetricBooster", "booster", extra=True)
 
 F1_SCORE, ACCURACY_SCORE = (
-    Column("F1-Score", "f1", "thresholds"),
-    Column("Accuracy", "accuracy", "thresholds"),
+    PaperColumn("F1-Score", "f1", "thresholds"),
+    PaperColumn("Accuracy", "accuracy", "thresholds"),
 )
-#: The area under the curve of predicted classes is the mean of both recalls.
-AUROC_SCORE = Column("AUROC", "balanced_accuracy", "thresholds")
+#: The area under the ROC curve of predicted classes is the mean of both recalls.
+AUROC_SCORE = PaperColumn("AUROC", "balanced_accuracy", "thresholds")
 EXTRA = (
-    Column("F1 at 0.5", "f1", extra=True),
-    Column("MCC", "mcc", extra=True),
-    Column("Macro F1", "f1(average='macro')", extra=True),
-    Column("true AUROC", "auroc", "scores", extra=True),
+    PaperColumn("F1 at 0.5", "f1", extra=True),
+    PaperColumn("MCC", "mcc", extra=True),
+    PaperColumn("Macro F1", "f1(average='macro')", extra=True),
+    PaperColumn("true AUROC", "auroc", "scores", extra=True),
 )
 
-#: As in the authors' repository, github.com/nathantsoi/btg: no grid, stopped after 100 epochs in vain.
-PAPER = {"lr": 0.001, "batch_size": 1024, "max_epochs": 5000, "patience": 100}
-PAPER_ADVERSARIAL = {"lr": 0.0003, "batch_size": 20}
-SMALL = {"lr": (0.01, 0.003), "batch_size": 1024, "max_epochs": 150, "patience": 20}
+#: As in the authors' repository, github.com/nathantsoi/btg: no grid, and a patience of 100 epochs.
+PAPER = {"learning_rate": 0.001, "batch_size": 1024, "max_epochs": 5000, "patience": 100}
+PAPER_ADVERSARIAL = {"learning_rate": 0.0003, "batch_size": 20}
+SMALL = {"learning_rate": (0.01, 0.003), "batch_size": 1024, "max_epochs": 150, "patience": 20}
 
 NOTES = (
-    "BtG does not stratify and does not fix its split; here one stratified split is used for all rows.",
-    "The optimiser is AdamW, in the paper's repository Adam. Metric columns without the word 'at' or 'true' "
-    "are means over the thresholds 0.1, 0.2, ..., 0.9, as in the paper.",
+    "BtG neither stratifies nor fixes its split; here all rows share one stratified split.",
+    "The optimiser is AdamW; the paper's repository uses Adam. Metric columns without 'at' or 'true' in "
+    "their name are means over the thresholds 0.1, 0.2, ..., 0.9, as in the paper.",
 )
 AUROC_NOTE = (
     "The paper's AUROC is computed on thresholded predictions and averaged over the nine thresholds, which "
-    "is the mean of both recalls; 'true AUROC' is the area under the curve of the scores."
+    "is the mean of both recalls; 'true AUROC' is the area under the ROC curve of the scores."
 )
 
-TABLE_1 = Table(
+TABLE_1 = PaperTable(
     name="btg-table1",
-    title="soft-set losses and their rivals on four tabular datasets",
+    title="soft-set losses and competing losses on four tabular datasets",
     citation=f"{CITATION} Table 1.",
     data=(PARTY, ADULT, MAMMOGRAPHY, KAGGLE),
     rows=(F1, ADVERSARIAL, ACCURACY, AUROC, WMW, BCE, *SIGMOID, RULE, ALIGNED, BOOSTER),
@@ -75,13 +87,13 @@ TABLE_1 = Table(
             "creditcard": {"batch_size": 2048, "max_epochs": 25, "patience": 8},
         },
         by_row={
-            "F1 adversarial": {"lr": 0.003, "batch_size": 20, "max_epochs": 5, "rows": 1500},
-            "AUROC WMW": {"lr": 0.01},
-            "aligned": {"lr": 0.003},
+            "F1 adversarial": {"learning_rate": 0.003, "batch_size": 20, "max_epochs": 5, "rows": 1500},
+            "AUROC WMW": {"learning_rate": 0.01},
+            "aligned": {"learning_rate": 0.003},
         },
     ),
-    published={
-        **numbers(
+    numbers={
+        **parse_numbers(
             ["cocktailparty", "adult"],
             ["F1-Score", "Accuracy", "AUROC"],
             """
@@ -93,7 +105,7 @@ TABLE_1 = Table(
             BCE            | 0.70 0.02  | 0.85 0.01  | 0.78 0.01  | 0.26 0.06  | 0.80 0.01  | 0.58 0.02
             """,
         ),
-        **numbers(
+        **parse_numbers(
             ["mammography", "creditcard"],
             ["F1-Score", "Accuracy", "AUROC"],
             """
@@ -111,28 +123,30 @@ TABLE_1 = Table(
     notes=(
         *NOTES,
         AUROC_NOTE,
-        "The paper's WMW row compares positives with positives in the reference code, so it learns nothing; "
+        "In the paper's reference code the WMW loss compares positives with positives, so it learns nothing; "
         "ours compares positives with negatives.",
-        "The reference AUROC loss leaves out the curve's end points (0, 0) and (1, 1); ours has them.",
-        "The rows with the sigmoid step are in the paper's supplement, whose numbers are not shown here.",
-        "At scale small the adversarial loss sees at most 1,500 rows of a dataset and five epochs, since "
-        "every batch of 20 rows costs a solver.",
+        "The reference AUROC loss omits the end points (0, 0) and (1, 1) of the curve; ours includes them.",
+        "The rows with the sigmoid step are in the paper's supplement; its numbers are not shown here.",
+        "At scale small the adversarial loss is trained on at most 1,500 rows of a dataset for five epochs, "
+        "since every batch of 20 rows requires a solver.",
     ),
 )
 
-TABLE_2 = Table(
+TABLE_2 = PaperTable(
     name="btg-table2",
     title="soft-set losses on images: Transportation and Frog against the rest of CIFAR-10",
     citation=f"{CITATION} Table 2.",
     data=(
-        Data("cifar10_transportation", "CIFAR-10-Transportation", "darknet_tiny"),
-        Data("cifar10_frog", "CIFAR-10-Frog", "darknet_tiny"),
+        PaperData("cifar10_transportation", "CIFAR-10-Transportation", "darknet_tiny"),
+        PaperData("cifar10_frog", "CIFAR-10-Frog", "darknet_tiny"),
     ),
     rows=(F1, ACCURACY, BCE, RULE, ALIGNED),
     columns=(F1_SCORE, ACCURACY_SCORE, *EXTRA),
     full=Scale(10, PAPER),
-    small=Scale(2, {"lr": 0.001, "batch_size": 256, "max_epochs": 12, "patience": 4, "rows": 5000}),
-    published=numbers(
+    small=Scale(
+        2, {"learning_rate": 0.001, "batch_size": 256, "max_epochs": 12, "patience": 4, "rows": 5000}
+    ),
+    numbers=parse_numbers(
         ["cifar10_transportation", "cifar10_frog"],
         ["F1-Score", "Accuracy"],
         """
@@ -147,28 +161,28 @@ TABLE_2 = Table(
 )
 
 _NORMED = tuple(
-    Row(f"{row.name}, normed", row.method, row.settings, extra=True) for row in (F1, ACCURACY, BCE)
+    PaperRow(f"{row.name}, normed", row.method, row.settings, extra=True) for row in (F1, ACCURACY, BCE)
 )
 _NORMED_NETWORK: dict[str, Settings] = {row.name: {"network": "graph_network_normed"} for row in _NORMED}
 
-TABLE_3 = Table(
+TABLE_3 = PaperTable(
     name="btg-table3",
-    title="soft-set losses on graphs: who talks with whom at the CocktailParty",
+    title="soft-set losses on graphs: who talks to whom at the CocktailParty",
     citation=f"{CITATION} Table 3.",
-    data=(Data("cocktailparty_graph", "CocktailParty graphs", "graph_network"),),
+    data=(PaperData("cocktailparty_graph", "CocktailParty graphs", "graph_network"),),
     rows=(F1, ACCURACY, BCE, RULE, ALIGNED, *_NORMED),
     columns=(F1_SCORE, ACCURACY_SCORE, *EXTRA),
     full=Scale(
         10,
-        {"lr": (0.01, 0.001, 0.0001), "batch_size": 64, "max_epochs": 1000, "patience": 100},
+        {"learning_rate": (0.01, 0.001, 0.0001), "batch_size": 64, "max_epochs": 1000, "patience": 100},
         by_row=_NORMED_NETWORK,
     ),
     small=Scale(
         5,
-        {"lr": (0.003, 0.001), "batch_size": 64, "max_epochs": 150, "patience": 30},
+        {"learning_rate": (0.003, 0.001), "batch_size": 64, "max_epochs": 150, "patience": 30},
         by_row=_NORMED_NETWORK,
     ),
-    published=numbers(
+    numbers=parse_numbers(
         ["cocktailparty_graph"],
         ["F1-Score", "Accuracy"],
         """
@@ -181,43 +195,47 @@ TABLE_3 = Table(
     digits=2,
     notes=(
         *NOTES,
-        "A row of the data is a frame, split by frames; every pair of people in it is a decision, positive "
-        "if they are in one group. The paper takes network and settings from Thompson et al. (2021), which "
-        "are not at hand.",
-        "About 70 % of the pairs are positive, so calling all of them so has an F1 of 0.82 and an accuracy "
-        "of 0.69. For F1* and Accuracy* no constant guess is better than certainty: the logits of all pairs "
-        "rise together until the sigmoid has no slope left, before the pairs are told apart, and stay there. "
-        "Cross-entropy stops such a rise at the share of positives.",
-        "It was so (one trial each) with learning rates from 0.00003 to 0.003, batches of 1 to 204 frames, "
-        "the sigmoid step, one threshold, momentum in place of AdamW, other first weights, dropout, and one "
-        "round of messages. It was not so with the affinities normalised over the batch (rows 'normed'), "
-        "with 0.3 cross-entropy added, and for macro F1 and MCC, by which a constant guess is worth little; "
-        "nor with the small network on the pairs as a table, whichever class is positive.",
+        "A row of the data is a frame, and the data is split by frames; every pair of people in a frame is "
+        "one decision, positive if they are in the same group. The paper takes its network and settings "
+        "from Thompson et al. (2021), which were not available.",
+        "About 70 % of the pairs are positive, so predicting all of them as positive gives an F1 of 0.82 and "
+        "an accuracy of 0.69. For F1* and Accuracy* the best constant prediction is a probability of 1: the "
+        "logits of all pairs rise together until the sigmoid saturates, before the network separates the "
+        "pairs, and stay there. Cross-entropy stops this rise at the share of positives.",
+        "This collapse occurred (in one trial each) with learning rates from 0.00003 to 0.003, batches of 1 "
+        "to 204 frames, the sigmoid step, a single threshold, SGD with momentum instead of AdamW, other initial "
+        "weights, dropout, and one round of messages. It did not occur with affinities normalised over the "
+        "batch (rows 'normed'), with 0.3 cross-entropy added, for macro F1 and MCC, under which a constant "
+        "prediction scores low, or with the small network on the pairs as a table, whichever class is "
+        "positive.",
     ),
 )
 
 _F2, _F3 = "fbeta(beta=2)", "fbeta(beta=3)"
 
-TABLE_4 = Table(
+TABLE_4 = PaperTable(
     name="btg-table4",
     title="F-beta losses trade precision for recall on Mammography",
     citation=f"{CITATION} Table 4.",
     data=(MAMMOGRAPHY,),
     rows=(
-        F1, _row("F2*", _F2), _row("F3*", _F3),
-        Row("BCE", "ce", extra=True), Row("BCE + F1 rule", "ce", rule=True, extra=True),
-        Row("BCE + F2 rule", "ce", {"metric": _F2}, rule=True, extra=True),
-        Row("BCE + F3 rule", "ce", {"metric": _F3}, rule=True, extra=True),
-        ALIGNED, Row("aligned F3", "aligned", {"metric": _F3}, extra=True),
-        BOOSTER, Row("MetricBooster F3", "booster", {"metric": _F3}, extra=True),
+        F1, _soft_set_row("F2*", _F2), _soft_set_row("F3*", _F3),
+        PaperRow("BCE", "ce", extra=True), PaperRow("BCE + F1 rule", "ce", rule=True, extra=True),
+        PaperRow("BCE + F2 rule", "ce", {"metric": _F2}, rule=True, extra=True),
+        PaperRow("BCE + F3 rule", "ce", {"metric": _F3}, rule=True, extra=True),
+        ALIGNED, PaperRow("aligned F3", "aligned", {"metric": _F3}, extra=True),
+        BOOSTER, PaperRow("MetricBooster F3", "booster", {"metric": _F3}, extra=True),
     ),
     columns=(
-        F1_SCORE, Column("F2-Score", _F2, "thresholds"), Column("F3-Score", _F3, "thresholds"),
-        Column("Precision", "precision", "thresholds"), Column("Recall", "recall", "thresholds"), *EXTRA,
+        F1_SCORE, PaperColumn("F2-Score", _F2, "thresholds"), PaperColumn("F3-Score", _F3, "thresholds"),
+        PaperColumn("Precision", "precision", "thresholds"),
+        PaperColumn("Recall", "recall", "thresholds"), *EXTRA,
     ),
     full=Scale(10, PAPER),
-    small=Scale(5, SMALL, by_row={"aligned": {"lr": 0.003}, "aligned F3": {"lr": 0.003}}),
-    published=numbers(
+    small=Scale(
+        5, SMALL, by_row={"aligned": {"learning_rate": 0.003}, "aligned F3": {"learning_rate": 0.003}}
+    ),
+    numbers=parse_numbers(
         ["mammography"],
         ["F1-Score", "F2-Score", "F3-Score", "Precision", "Recall"],
         """
@@ -230,27 +248,31 @@ TABLE_4 = Table(
     notes=NOTES,
 )  # fmt: skip
 
-TIME = Table(
+TIME = PaperTable(
     name="btg-time",
     title="how long training takes with soft sets and with the adversarial loss",
     citation=f"{CITATION} Section 5.1.",
     data=(PARTY, ADULT, MAMMOGRAPHY, KAGGLE),
     rows=(
-        Row("F1*", "metric", {**F1.settings, "alone": True}), ADVERSARIAL,
-        Row("BCE", "ce", {"alone": True}, extra=True),
+        PaperRow("F1*", "metric", {**F1.settings, "alone": True}), ADVERSARIAL,
+        PaperRow("BCE", "ce", {"alone": True}, extra=True),
     ),
-    columns=(Column("Seconds", "", "time"), Column("Seconds an epoch", "", "pace", extra=True), *EXTRA[:1]),
+    columns=(
+        PaperColumn("Seconds", "", "time"), PaperColumn("Seconds per epoch", "", "pace", extra=True),
+        *EXTRA[:1],
+    ),
     full=Scale(3, PAPER, by_row={"F1 adversarial": PAPER_ADVERSARIAL}),
     small=Scale(
         2,
-        {"lr": 0.003, "batch_size": 1024, "max_epochs": 3, "patience": 3, "rows": 1500},
+        {"learning_rate": 0.003, "batch_size": 1024, "max_epochs": 3, "patience": 3, "rows": 1500},
         by_row={"F1 adversarial": {"batch_size": 20}},
     ),
     notes=(
         "The paper reports medians over its tabular datasets on a processor: 2.3 ± 0.16 minutes with "
         "soft-set F1, 70 ± 118 minutes with the adversarial loss, 30 times as long.",
-        "At scale small both losses train on the same 1,500 rows for three epochs, validation included: "
-        "compare their ratio. Times are those of one process; other work on the machine lengthens them.",
+        "At scale small both losses are trained on the same 1,500 rows for three epochs, including "
+        "validation: compare their ratio. Times are those of one process; other work on the machine "
+        "increases them.",
     ),
 )  # fmt: skip
 

@@ -1,53 +1,61 @@
-"""The tables of Li et al. (2025), EAST; what its supplementary tables share with them stands first."""
+"""Table 1 of Li et al. (2025), EAST, and the definitions it shares with the supplementary tables."""
 
 from __future__ import annotations
 
-from evalign.papers._table import Column, Data, Row, Scale, Settings, Table, numbers
+from evalign.papers.tables._table import (
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Scale,
+    Settings,
+    parse_numbers,
+)
 
 CITATION = (
     "Li, Lee, Vázquez and Tsoi (2025), Aligning multiclass neural network classifier criterion with task "
     "performance metrics, arXiv 2405.20954."
 )
-CIFAR, CALTECH = Data("cifar10", "CIFAR-10", "darknet19"), Data("caltech256", "Caltech256")
-PARTY, ADULT = Data("cocktailparty", "CocktailParty"), Data("adult", "Adult")
-MAMMOGRAPHY, KAGGLE = Data("mammography", "Mammography"), Data("creditcard", "Kaggle")
+CIFAR, CALTECH = PaperData("cifar10", "CIFAR-10", "darknet19"), PaperData("caltech256", "Caltech256")
+PARTY, ADULT = PaperData("cocktailparty", "CocktailParty"), PaperData("adult", "Adult")
+MAMMOGRAPHY, KAGGLE = PaperData("mammography", "Mammography"), PaperData("creditcard", "Kaggle")
 MULTICLASS, BINARY = (CIFAR, CALTECH), (PARTY, ADULT, MAMMOGRAPHY, KAGGLE)
 TABULAR = tuple(data.name for data in BINARY)
 
-F1, ACC = Row("F1*", "metric", {"metric": "f1"}), Row("Acc*", "metric", {"metric": "accuracy"})
-MCC, CE = Row("MCC*", "metric", {"metric": "mcc"}), Row("CE", "ce")
-RULE = Row("CE + rule", "ce", rule=True, extra=True)
-ALIGNED = Row("aligned", "aligned", extra=True)
-BOOSTER = Row("MetricBooster", "booster", extra=True, data=TABULAR)
-FOREST, CCS = Row("RF", "forest"), Row("CCS", "ccs")
+F1, ACC = PaperRow("F1*", "metric", {"metric": "f1"}), PaperRow("Acc*", "metric", {"metric": "accuracy"})
+MCC, CE = PaperRow("MCC*", "metric", {"metric": "mcc"}), PaperRow("CE", "ce")
+RULE = PaperRow("CE + rule", "ce", rule=True, extra=True)
+ALIGNED = PaperRow("aligned", "aligned", extra=True)
+BOOSTER = PaperRow("MetricBooster", "booster", extra=True, data=TABULAR)
+FOREST, CCS = PaperRow("RF", "forest"), PaperRow("CCS", "ccs")
 
 
-def rule_for(name: str, word: str, beta: float) -> Row:
-    """Cross-entropy decided by a rule for the macro F-beta in which one class has a beta of its own."""
-    return Row(name, "ce", {"betas": {word: beta}}, rule=True, extra=True)
+def rule_for(name: str, class_name: str, beta: float) -> PaperRow:
+    """A row of cross-entropy with a rule for the macro F-beta in which one class has its own beta."""
+    return PaperRow(name, "ce", {"betas": {class_name: beta}}, rule=True, extra=True)
 
 
-def aligned_for(name: str, word: str, beta: float) -> Row:
-    """A network aligned with the same F-beta."""
-    return Row(name, "aligned", {"betas": {word: beta}}, extra=True)
+def aligned_for(name: str, class_name: str, beta: float) -> PaperRow:
+    """A row of a network aligned with the same F-beta as in `rule_for`."""
+    return PaperRow(name, "aligned", {"betas": {class_name: beta}}, extra=True)
 
 
 DOG = (
-    Column("Precision (Dog)", "precision", of_class="dog"),
-    Column("Recall (Dog)", "recall", of_class="dog"),
+    PaperColumn("Precision (Dog)", "precision", class_name="dog"),
+    PaperColumn("Recall (Dog)", "recall", class_name="dog"),
 )
 FROG = (
-    Column("Precision (Frog)", "precision", of_class="frog"),
-    Column("Recall (Frog)", "recall", of_class="frog"),
+    PaperColumn("Precision (Frog)", "precision", class_name="frog"),
+    PaperColumn("Recall (Frog)", "recall", class_name="frog"),
 )
-MACRO_F1 = Column("Macro F1-Score", "f1(average='macro')")
-EXTRA_MCC = Column("MCC", "mcc", extra=True)
-EXTRA_MACRO_F1 = Column("Macro F1", "f1(average='macro')", extra=True)
-EXTRA = (Column("true AUROC", "auroc", "scores", extra=True),)
+MACRO_F1 = PaperColumn("Macro F1-Score", "f1(average='macro')")
+EXTRA_MCC = PaperColumn("MCC", "mcc", extra=True)
+EXTRA_MACRO_F1 = PaperColumn("Macro F1", "f1(average='macro')", extra=True)
+EXTRA = (PaperColumn("true AUROC", "auroc", "scores", extra=True),)
 
-#: Appendix E.4. The paper prints 4069 for a batch of Kaggle; 4096 is meant. It has no bound on epochs.
+#: Appendix E.4. The paper prints a batch size of 4069 for Kaggle, meaning 4096, and has no limit on epochs.
 PAPER = {
-    "lr": (0.01, 0.001, 0.0001), "batch_size": (128, 256, 512, 1024, 2048), "dropout": (0.25, 0.5),
+    "learning_rate": (0.01, 0.001, 0.0001), "batch_size": (128, 256, 512, 1024, 2048), "dropout": (0.25, 0.5),
     "decay": (0.8, 0.9), "max_epochs": 1000, "patience": 50,
 }  # fmt: skip
 FULL_BATCHES: dict[str, Settings] = {
@@ -55,7 +63,14 @@ FULL_BATCHES: dict[str, Settings] = {
     "caltech256": {"batch_size": (32, 64)},
     "creditcard": {"batch_size": (128, 256, 512, 1024, 2048, 4096, 8192)},
 }
-SMALL = {"lr": 0.001, "batch_size": 256, "dropout": 0.25, "decay": 0.8, "max_epochs": 40, "patience": 5}
+SMALL = {
+    "learning_rate": 0.001,
+    "batch_size": 256,
+    "dropout": 0.25,
+    "decay": 0.8,
+    "max_epochs": 40,
+    "patience": 5,
+}
 SMALL_BY_DATA: dict[str, Settings] = {
     "cifar10": {"network": "darknet_tiny", "batch_size": 64, "rows": 4000, "max_epochs": 10, "patience": 3},
     "caltech256": {"batch_size": 64},
@@ -65,38 +80,45 @@ SMALL_BY_DATA: dict[str, Settings] = {
 }
 
 DATA_NOTES = (
-    "Caltech256 is here the CLIP ViT-B/32 features of 7,556 of its images with the 512-256-128 network, "
-    "where the paper trains Darknet-19 on all images: rows compare with each other, not with the paper.",
-    "CIFAR-10 may be a subset on the machine (the CSV's numbers are of the data found there); at scale "
-    "small the network is Tiny Darknet in place of Darknet-19.",
+    "Caltech256 is represented here by the CLIP ViT-B/32 features of 7,556 of its images and the 512-256-128 "
+    "network, whereas the paper trains Darknet-19 on all images: compare rows with each other, not with the "
+    "paper.",
+    "CIFAR-10 may be a subset of the official images, depending on the files on the machine; at scale small "
+    "the network is Tiny Darknet instead of Darknet-19.",
 )
 PROTOCOL_NOTES = (
-    "Annealing as in the paper from T = 0.2 by the decay; training ends when three coolings in a row bring "
-    "nothing, or at T = 0.02 (the paper leaves both open).",
+    "Annealing starts at T = 0.2 and uses the decay, as in the paper; training ends after three coolings in "
+    "a row without improvement, or at T = 0.02 (the paper specifies neither).",
 )
 ACCURACY_NOTE = (
-    "At scale small one setting is tried; with it Acc* ends by calling every row of two classes negative. "
-    "With a learning rate of 0.0001 and batches of 128, both in the paper's grid, it had an F1 of 0.72 on "
-    "CocktailParty and 0.60 on Adult (one trial each), but 0 on Mammography and Kaggle with these too: where "
-    "positives are rare, the constant guess is hard to leave."
+    "At scale small a single setting is tried, with which Acc* ends up predicting every row of the two-class "
+    "datasets as negative. With a learning rate of 0.0001 and batches of 128, both in the paper's grid, it "
+    "reached an F1 of 0.72 on CocktailParty and 0.60 on Adult (one trial each), but still 0 on Mammography "
+    "and Kaggle: where positives are rare, training hardly escapes the constant prediction."
 )
 CLASS_NOTES = (
-    "The columns of a class are those of this class against the rest. A rule is fitted for the same F-beta "
-    "that the row above it is trained on.",
+    "The columns of a class are those of this class against the rest. A rule is fitted for the F-beta that "
+    "the corresponding row is trained on.",
     *DATA_NOTES,
 )
 
-TABLE_1 = Table(
+TABLE_1 = PaperTable(
     name="east-table1",
     title="EAST against Dice and cross-entropy on six datasets",
     citation=f"{CITATION} Table 1.",
     data=(*MULTICLASS, *BINARY),
-    rows=(F1, ACC, MCC, Row("Dice", "dice"), CE, RULE, ALIGNED, BOOSTER),
-    columns=(Column("F1", "f1"), Column("Acc", "accuracy"), Column("MCC", "mcc"), EXTRA_MACRO_F1, *EXTRA),
+    rows=(F1, ACC, MCC, PaperRow("Dice", "dice"), CE, RULE, ALIGNED, BOOSTER),
+    columns=(
+        PaperColumn("F1", "f1"),
+        PaperColumn("Acc", "accuracy"),
+        PaperColumn("MCC", "mcc"),
+        EXTRA_MACRO_F1,
+        *EXTRA,
+    ),
     full=Scale(10, PAPER, FULL_BATCHES),
     small=Scale(2, SMALL, SMALL_BY_DATA),
-    published={
-        **numbers(
+    numbers={
+        **parse_numbers(
             ["cifar10", "caltech256"],
             ["F1", "Acc", "MCC"],
             """
@@ -107,7 +129,7 @@ TABLE_1 = Table(
             CE   | 0.755 0.01 | 0.755 0.01 | 0.728 0.01 | 0.330 0.01 | 0.333 0.01 | 0.383 0.01
             """,
         ),
-        **numbers(
+        **parse_numbers(
             ["cocktailparty", "adult"],
             ["F1", "Acc", "MCC"],
             """
@@ -118,7 +140,7 @@ TABLE_1 = Table(
             CE   | 0.730 0.01 | 0.843 0.00 | 0.626 0.01  | 0.148 0.01 | 0.782 0.00 | 0.247 0.01
             """,
         ),
-        **numbers(
+        **parse_numbers(
             ["mammography", "creditcard"],
             ["F1", "Acc", "MCC"],
             """
@@ -131,8 +153,8 @@ TABLE_1 = Table(
         ),
     },
     notes=(
-        "F1 is that of the positive class for two classes, and the mean over classes for more, as in the "
-        "paper.",
+        "As in the paper, F1 is that of the positive class for two classes and the mean over all classes "
+        "otherwise.",
         ACCURACY_NOTE,
         *PROTOCOL_NOTES,
         *DATA_NOTES,

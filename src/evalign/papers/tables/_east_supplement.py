@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalign.papers._east import (
+from evalign.papers.tables._east import (
     ACC,
     ACCURACY_NOTE,
     ALIGNED,
@@ -32,31 +32,31 @@ from evalign.papers._east import (
     aligned_for,
     rule_for,
 )  # fmt: skip
-from evalign.papers._table import Column, Number, Row, Scale, Table, numbers
+from evalign.papers.tables._table import Number, PaperColumn, PaperRow, PaperTable, Scale, parse_numbers
 
 FULL_SCALE, SMALL_SCALE = Scale(10, PAPER, FULL_BATCHES), Scale(2, SMALL, SMALL_BY_DATA)
 CCS_NOTE = (
-    "CCS: Zhang, Ramaswamy and Agarwal (2020) reduce the F-measure of many labels a row to probability "
-    "estimates. With one label a row these are one logistic regression a class, and the most probable class "
-    "is predicted; that is what is trained here. The paper does not say how it decides on one class, and "
-    "its numbers on images are those of chance."
+    "CCS: Zhang, Ramaswamy and Agarwal (2020) reduce the multilabel F-measure to probability estimates. With "
+    "one label per row these are one logistic regression per class, and the most probable class is "
+    "predicted; this is what is trained here. The paper does not specify how it chooses one class, and its "
+    "numbers on images are at the level of chance."
 )
 
 
-def _prefers(name: str, word: str, beta: float) -> Row:
-    return Row(name, "metric", {"betas": {word: beta}})
+def _fbeta_row(name: str, class_name: str, beta: float) -> PaperRow:
+    return PaperRow(name, "metric", {"betas": {class_name: beta}})
 
 
-TABLE_2 = Table(
+TABLE_2 = PaperTable(
     name="east-table2",
     title="random forest and convex calibrated surrogates on images",
     citation=f"{CITATION} Table 2.",
     data=MULTICLASS,
     rows=(F1, ACC, FOREST, CCS, RULE, ALIGNED),
-    columns=(MACRO_F1, Column("Accuracy", "accuracy"), EXTRA_MCC, *EXTRA),
+    columns=(MACRO_F1, PaperColumn("Accuracy", "accuracy"), EXTRA_MCC, *EXTRA),
     full=FULL_SCALE,
     small=SMALL_SCALE,
-    published=numbers(
+    numbers=parse_numbers(
         ["cifar10", "caltech256"],
         ["Macro F1-Score", "Accuracy"],
         """
@@ -67,28 +67,28 @@ TABLE_2 = Table(
         """,
     ),
     notes=(
-        "Estimators see the principal components that explain 80 % of the variance of images; the features "
-        "of Caltech256 are used as they are.",
+        "Estimators are trained on the principal components that explain 80 % of the variance of images; the "
+        "features of Caltech256 are used as they are.",
         CCS_NOTE, *PROTOCOL_NOTES, *DATA_NOTES,
     ),
 )  # fmt: skip
 
 _NAMES = [data.name for data in BINARY]
 
-TABLE_3 = Table(
+TABLE_3 = PaperTable(
     name="east-table3",
     title="random forest and convex calibrated surrogates on tabular data",
     citation=f"{CITATION} Table 3.",
     data=BINARY,
     rows=(F1, ACC, FOREST, CCS, RULE, ALIGNED, BOOSTER),
     columns=(
-        Column("F1", "f1"), Column("Macro F1", "f1(average='macro')"), Column("Acc", "accuracy"),
-        EXTRA_MCC, *EXTRA,
+        PaperColumn("F1", "f1"), PaperColumn("Macro F1", "f1(average='macro')"),
+        PaperColumn("Acc", "accuracy"), EXTRA_MCC, *EXTRA,
     ),
     full=FULL_SCALE,
     small=SMALL_SCALE,
-    published={
-        **numbers(
+    numbers={
+        **parse_numbers(
             _NAMES[:2],
             ["F1", "Acc"],
             """
@@ -96,7 +96,7 @@ TABLE_3 = Table(
             Acc* | 0.724 0.01 | 0.842 0.00 | 0.159 0.08 | 0.786 0.01
             """,
         ),
-        **numbers(
+        **parse_numbers(
             _NAMES[2:],
             ["F1", "Acc"],
             """
@@ -104,7 +104,7 @@ TABLE_3 = Table(
             Acc* | 0.748 0.02 | 0.989 0.00 | 0.802 0.01 | 0.999 0.00
             """,
         ),
-        **numbers(
+        **parse_numbers(
             _NAMES[:2],
             ["Macro F1", "Acc"],
             """
@@ -112,7 +112,7 @@ TABLE_3 = Table(
             CCS | 0.738 0.00 | 0.793 0.00 | 0.549 0.01 | 0.553 0.01
             """,
         ),
-        **numbers(
+        **parse_numbers(
             _NAMES[2:],
             ["Macro F1", "Acc"],
             """
@@ -122,29 +122,29 @@ TABLE_3 = Table(
         ),
     },
     notes=(
-        "The paper has one F1 column: its networks' numbers are the positive class's F1 (they equal its "
-        "table 1), those of RF and CCS the macro F1. Here both are columns, and each number of the paper "
-        "stands in its own.",
+        "The paper has one F1 column: the numbers of its networks are the F1 of the positive class (they "
+        "equal those of its table 1), those of RF and CCS the macro F1. Here each has its own column, and "
+        "the paper's numbers are shown in the matching one.",
         ACCURACY_NOTE, CCS_NOTE, *PROTOCOL_NOTES,
     ),
 )  # fmt: skip
 
-TABLE_4 = Table(
+TABLE_4 = PaperTable(
     name="east-table4",
     title="precision or recall of the Dog and the Frog class, by their beta",
     citation=f"{CITATION} Table 4.",
     data=MULTICLASS,
     rows=(
-        _prefers("F-beta P* (Dog)", "dog", 0.25), _prefers("F-beta R* (Dog)", "dog", 5.0),
-        _prefers("F-beta P* (Frog)", "frog", 0.25), _prefers("F-beta R* (Frog)", "frog", 5.0), CE,
+        _fbeta_row("F-beta P* (Dog)", "dog", 0.25), _fbeta_row("F-beta R* (Dog)", "dog", 5.0),
+        _fbeta_row("F-beta P* (Frog)", "frog", 0.25), _fbeta_row("F-beta R* (Frog)", "frog", 5.0), CE,
         rule_for("CE + P rule (Dog)", "dog", 0.25), rule_for("CE + R rule (Dog)", "dog", 5.0),
         aligned_for("aligned P (Dog)", "dog", 0.25), aligned_for("aligned R (Dog)", "dog", 5.0),
     ),
     columns=(*DOG, *FROG, MACRO_F1, EXTRA_MCC, *EXTRA),
     full=FULL_SCALE,
     small=SMALL_SCALE,
-    published={
-        **numbers(
+    numbers={
+        **parse_numbers(
             ["cifar10", "caltech256"],
             ["Precision (Dog)", "Recall (Dog)", "Macro F1-Score"],
             """
@@ -153,7 +153,7 @@ TABLE_4 = Table(
             CE              | 0.655 0.07 | 0.684 0.06 | 0.746 0.01 | 0.059 0.10 | 0.054 0.08 | 0.326 0.01
             """,
         ),
-        **numbers(
+        **parse_numbers(
             ["cifar10", "caltech256"],
             ["Precision (Frog)", "Recall (Frog)", "Macro F1-Score"],
             """
@@ -163,25 +163,26 @@ TABLE_4 = Table(
             """,
         ),
     },
-    notes=("P prefers precision (beta = 0.25), R recall (beta = 5); all other classes have beta = 1.",
+    notes=("P favours precision (beta = 0.25), R recall (beta = 5); all other classes have beta = 1.",
            *CLASS_NOTES, *PROTOCOL_NOTES),
 )  # fmt: skip
 
-TABLE_5 = Table(
+TABLE_5 = PaperTable(
     name="east-table5",
-    title="what a beta for the Dog class does to the Frog class",
+    title="the effect of a beta for the Dog class on the Frog class",
     citation=f"{CITATION} Table 5.",
     data=MULTICLASS,
     rows=(
-        _prefers("F-beta P*", "dog", 0.25), _prefers("F-beta R*", "dog", 5.0), Row("CE", "ce", extra=True),
+        _fbeta_row("F-beta P*", "dog", 0.25), _fbeta_row("F-beta R*", "dog", 5.0),
+        PaperRow("CE", "ce", extra=True),
         rule_for("CE + P rule", "dog", 0.25), rule_for("CE + R rule", "dog", 5.0),
         aligned_for("aligned P", "dog", 0.25), aligned_for("aligned R", "dog", 5.0),
     ),
     columns=(*DOG, *FROG, EXTRA_MACRO_F1, EXTRA_MCC, *EXTRA),
     full=FULL_SCALE,
     small=SMALL_SCALE,
-    published={
-        **numbers(
+    numbers={
+        **parse_numbers(
             ["cifar10"],
             ["Precision (Dog)", "Recall (Dog)", "Precision (Frog)", "Recall (Frog)"],
             """
@@ -189,7 +190,7 @@ TABLE_5 = Table(
             F-beta R* | 0.469 0.03 | 0.810 0.03 | 0.849 0.03 | 0.776 0.03
             """,
         ),
-        **numbers(
+        **parse_numbers(
             ["caltech256"],
             ["Precision (Dog)", "Recall (Dog)", "Precision (Frog)", "Recall (Frog)"],
             """
@@ -212,22 +213,23 @@ _BETAS = {
     10.0: (Number(0.620, 0.04), Number(0.712, 0.04)),
 }
 
-TABLE_6 = Table(
+TABLE_6 = PaperTable(
     name="east-table6",
-    title="the search for a beta of the Dog class with the precision of cross-entropy",
+    title="the search for a beta of the Dog class that matches the precision of cross-entropy",
     citation=f"{CITATION} Table 6.",
     data=(CIFAR,),
     rows=(
-        *(_prefers(f"beta = {beta:g}", "dog", beta) for beta in _BETAS), Row("CE", "ce", extra=True),
+        *(_fbeta_row(f"beta = {beta:g}", "dog", beta) for beta in _BETAS), PaperRow("CE", "ce", extra=True),
         rule_for("CE + rule, beta = 2.5", "dog", 2.5), aligned_for("aligned, beta = 2.5", "dog", 2.5),
     ),
     columns=(
-        Column("Precision", "precision", of_class="dog"), Column("Recall", "recall", of_class="dog"),
+        PaperColumn("Precision", "precision", class_name="dog"),
+        PaperColumn("Recall", "recall", class_name="dog"),
         EXTRA_MACRO_F1, EXTRA_MCC, *EXTRA,
     ),
     full=FULL_SCALE,
     small=SMALL_SCALE,
-    published={
+    numbers={
         (f"beta = {beta:g}", "cifar10", column): number
         for beta, pair in _BETAS.items()
         for column, number in zip(("Precision", "Recall"), pair, strict=True)
@@ -235,21 +237,21 @@ TABLE_6 = Table(
     notes=("Precision and recall are those of the Dog class.", *CLASS_NOTES, *PROTOCOL_NOTES),
 )  # fmt: skip
 
-TABLE_7 = Table(
+TABLE_7 = PaperTable(
     name="east-table7",
     title="a neutral classifier: beta = 2.5 for the Dog class against cross-entropy",
     citation=f"{CITATION} Table 7.",
     data=(CIFAR,),
     rows=(
         CE,
-        _prefers("F-beta=2.5*", "dog", 2.5),
+        _fbeta_row("F-beta=2.5*", "dog", 2.5),
         rule_for("CE + rule, beta = 2.5", "dog", 2.5),
         aligned_for("aligned, beta = 2.5", "dog", 2.5),
     ),
     columns=(*DOG, MACRO_F1, EXTRA_MCC, *EXTRA),
     full=FULL_SCALE,
     small=Scale(3, SMALL, SMALL_BY_DATA),
-    published=numbers(
+    numbers=parse_numbers(
         ["cifar10"],
         ["Precision (Dog)", "Recall (Dog)", "Macro F1-Score"],
         """

@@ -1,8 +1,8 @@
-"""The tables of Tsoi et al. (2024), the multiclass F-beta paper that went before EAST."""
+"""The tables of Tsoi et al. (2024), the multiclass F-beta paper that preceded EAST."""
 
 from __future__ import annotations
 
-from evalign.papers._east import (
+from evalign.papers.tables._east import (
     BINARY,
     CALTECH,
     CIFAR,
@@ -18,7 +18,7 @@ from evalign.papers._east import (
     aligned_for,
     rule_for,
 )  # fmt: skip
-from evalign.papers._table import Column, Row, Scale, Table, numbers
+from evalign.papers.tables._table import PaperColumn, PaperRow, PaperTable, Scale, parse_numbers
 
 CITATION = (
     "Tsoi, Li, Lee and Vázquez (2024), Aligning multiclass neural network classifier criterion with task "
@@ -28,17 +28,17 @@ CITATION = (
 FULL = {**{name: value for name, value in PAPER.items() if name != "decay"}, "patience": 100}
 
 
-def _dog(name: str, beta: float) -> Row:
-    return Row(name, "metric", {"betas": {"dog": beta}, "step": "linear"})
+def _fbeta_row(name: str, beta: float) -> PaperRow:
+    return PaperRow(name, "metric", {"betas": {"dog": beta}, "step": "linear"})
 
 
-TABLE_1 = Table(
+TABLE_1 = PaperTable(
     name="fbeta-table1",
     title="precision or recall of the Dog class, by its beta",
     citation=f"{CITATION} Table 1.",
     data=MULTICLASS,
     rows=(
-        _dog("F-beta P*", 0.25), _dog("F-beta R*", 5.0), Row("CE", "ce"),
+        _fbeta_row("F-beta P*", 0.25), _fbeta_row("F-beta R*", 5.0), PaperRow("CE", "ce"),
         rule_for("CE + P rule", "dog", 0.25), rule_for("CE + R rule", "dog", 5.0),
         aligned_for("aligned P", "dog", 0.25), aligned_for("aligned R", "dog", 5.0),
     ),
@@ -46,7 +46,7 @@ TABLE_1 = Table(
     metric="f1",
     full=Scale(10, FULL, FULL_BATCHES),
     small=Scale(2, SMALL, SMALL_BY_DATA),
-    published=numbers(
+    numbers=parse_numbers(
         [CIFAR.name, CALTECH.name],
         ["Precision (Dog)", "Recall (Dog)", "Macro F1-Score"],
         """
@@ -57,25 +57,25 @@ TABLE_1 = Table(
     ),
     bold=("above", "CE"),
     notes=(
-        "The paper's text swaps its betas: beta = 0.25 prefers precision and beta = 5 recall, as here.",
+        "The paper's text swaps its betas: beta = 0.25 favours precision and beta = 5 recall, as here.",
         *CLASS_NOTES,
     ),
 )  # fmt: skip
 
-TABLE_2 = Table(
+TABLE_2 = PaperTable(
     name="fbeta-table2",
     title="soft-set F1 for two classes with the dynamic threshold",
     citation=f"{CITATION} Table 2.",
     data=BINARY,
     rows=(
-        Row("F1*", "metric", {"metric": "f1", "step": "linear"}), Row("CE", "ce"),
-        Row("CE + rule", "ce", rule=True, extra=True), Row("aligned", "aligned", extra=True),
-        Row("MetricBooster", "booster", extra=True),
+        PaperRow("F1*", "metric", {"metric": "f1", "step": "linear"}), PaperRow("CE", "ce"),
+        PaperRow("CE + rule", "ce", rule=True, extra=True), PaperRow("aligned", "aligned", extra=True),
+        PaperRow("MetricBooster", "booster", extra=True),
     ),
-    columns=(Column("F1-Score", "f1"), Column("MCC", "mcc", extra=True), *EXTRA),
+    columns=(PaperColumn("F1-Score", "f1"), PaperColumn("MCC", "mcc", extra=True), *EXTRA),
     full=Scale(10, FULL, FULL_BATCHES),
     small=Scale(2, SMALL, SMALL_BY_DATA),
-    published=numbers(
+    numbers=parse_numbers(
         [data.name for data in BINARY],
         ["F1-Score"],
         """
@@ -85,9 +85,9 @@ TABLE_2 = Table(
     ),
     bold=("best", ""),
     notes=(
-        "The paper sets the best row of a dataset in bold, except for CocktailParty; here the best of all "
-        "rows, extra ones included. Its hyper-parameter grid is in a supplement that is not at hand: EAST's "
-        "is used.",
+        "The paper sets the best row of each dataset in bold, except for CocktailParty; here the best of all "
+        "rows is bold, including extra ones. Its hyper-parameter grid is in a supplement that was not "
+        "available: that of EAST is used.",
     ),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A table of a paper as data: what is trained on what, how it is judged, and what the paper reports."""
+"""A table of a paper as data: what is trained on what, how it is scored, and what the paper reports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 #: Names and values of settings; a tuple is a list of values to search.
 Settings = Mapping[str, Any]
 
-#: Methods that are no networks: of the settings of a scale they heed the number of rows alone.
+#: Methods that are not networks: of a scale's settings they use only the number of rows.
 ESTIMATORS = ("booster", "forest", "ccs")
 
 
 class Number(NamedTuple):
-    """A number of a paper: mean, deviation, and whether it is set in bold."""
+    """A number reported by a paper: mean, standard deviation, and whether it is set in bold."""
 
     mean: float
     deviation: float
@@ -26,8 +26,8 @@ class Number(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Data:
-    """A dataset of a table: its name in `evalign.datasets`, its heading, and the network for it."""
+class PaperData:
+    """A dataset of a table: its name in `evalign.papers.data`, its heading, and its network."""
 
     name: str
     title: str
@@ -35,11 +35,11 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A row of a table: a loss (or an estimator) by name, with its settings.
 
-    `rule` decides by a rule fitted on the validation part; `extra` marks what the paper lacks; `data`
-    names the datasets it is for, None for all.
+    With `rule`, decisions are made by a rule fitted on the validation part. `extra` marks rows that are
+    not in the paper. `data` names the datasets the row applies to; None means all of them.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Row:
     extra: bool = False
     data: tuple[str, ...] | None = None
 
-    def heeds(self, setting: str, network: str) -> bool:
-        """Whether a setting of the scale changes anything for this row and this network."""
+    def uses(self, setting: str, network: str) -> bool:
+        """Whether a setting of the scale has any effect on this row with this network."""
         if self.method in ESTIMATORS:
             return setting == "rows"
         if setting == "decay":
@@ -59,27 +59,33 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table: a metric as text, and what of the model it judges.
+class PaperColumn:
+    """A column of a table: a metric as text, and what it is computed from.
 
-    `of` is `"decisions"` (predicted classes), `"thresholds"` (the mean over 0.1, 0.2, ..., 0.9 for two
-    classes), `"scores"` (probabilities, for the area under the ROC curve), `"time"` (seconds of
-    training), `"pace"` (seconds an epoch), or a curve, one value for every epoch: `"running epochs"`
-    (what the network says of the training part while it is trained), or after it `"train epochs"`,
-    `"valid epochs"` or `"test epochs"`; there the metric `"loss"` is the row's own loss. With `of_class`,
-    the name of a class, the metric is that of this class against the rest.
+    `source` is one of
+
+    - `"decisions"`: the predicted classes;
+    - `"thresholds"`: the mean over the thresholds 0.1, 0.2, ..., 0.9, for two classes;
+    - `"scores"`: the probabilities, for the area under the ROC curve;
+    - `"time"` or `"pace"`: seconds of training, in total or per epoch;
+    - `"running epochs"`: a curve with one value per epoch, from the outputs of the network on the training
+      part while it is being trained;
+    - `"train epochs"`, `"valid epochs"` or `"test epochs"`: the same after each epoch.
+
+    For curves the metric `"loss"` is the row's own loss. With `class_name` the metric is that of this
+    class against the rest.
     """
 
     name: str
     metric: str
-    of: str = "decisions"
-    of_class: str = ""
+    source: str = "decisions"
+    class_name: str = ""
     extra: bool = False
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is computed: trials of each cell, and settings (tuples are searched) of all, or of some."""
+    """How much is computed: trials per cell, and the settings of all cells, of a dataset or of a row."""
 
     trials: int
     settings: Settings
@@ -88,45 +94,49 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table of a paper."""
 
     name: str
     title: str
     citation: str
-    data: tuple[Data, ...]
-    rows: tuple[Row, ...]
-    columns: tuple[Column, ...]
+    data: tuple[PaperData, ...]
+    rows: tuple[PaperRow, ...]
+    columns: tuple[PaperColumn, ...]
     full: Scale
     small: Scale
-    #: What rules are fitted for and boosters and "aligned" networks are trained on.
+    #: The metric for which rules are fitted, and on which boosters and "aligned" networks are trained.
     metric: str = "f1"
     #: (row, dataset, column) -> what the paper reports.
-    published: Mapping[tuple[str, str, str], Number] = field(default_factory=dict)
+    numbers: Mapping[tuple[str, str, str], Number] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    #: What is set in bold: ("at least", row), ("above", row) or ("best", "").
+    #: Which numbers are bold: ("at least", row), ("above", row) or ("best", "").
     bold: tuple[str, str] | None = None
     #: Decimals of the paper's means.
     digits: int = 3
 
     def scale(self, name: str) -> Scale:
-        """The scale of a name."""
+        """Return the scale `"small"` or `"full"`."""
         return self.small if name == "small" else self.full
 
     @property
-    def followed(self) -> bool:
-        """Whether its networks are judged after every epoch, not when they are trained."""
-        return any(column.of.endswith(" epochs") for column in self.columns)
+    def has_curves(self) -> bool:
+        """Whether its networks are scored in every epoch, not only once they are trained."""
+        return any(column.source.endswith(" epochs") for column in self.columns)
 
-    def cells(self) -> Iterator[tuple[Data, Row]]:
-        """Every dataset with every row that is trained on it, dataset by dataset."""
+    def cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
+        """Yield every dataset with every row that is trained on it, dataset by dataset."""
         for data in self.data:
             for row in self.rows:
                 if row.data is None or data.name in row.data:
                     yield data, row
 
+    def find_cell(self, data: str, row: str) -> tuple[PaperData, PaperRow]:
+        """Return a dataset and a row of this table by their names."""
+        return next(cell for cell in self.cells() if (cell[0].name, cell[1].name) == (data, row))
+
     def identity(self, scale: str, seed: int) -> str:
-        """The same for the same work: what is computed, not how it is named or what a paper reports."""
+        """A hash of the work: of what is computed, not of titles, notes or the paper's numbers."""
         parts = [
             [dataclasses.asdict(data) for data in self.data],
             [dataclasses.asdict(row) for row in self.rows],
@@ -138,38 +148,40 @@ class Table:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def choices(table: Table, scale: str, data: Data, row: Row) -> list[dict[str, Any]]:
-    """The settings of a cell, one dictionary for each point of its grid.
+def grid_settings(table: PaperTable, scale: str, data: PaperData, row: PaperRow) -> list[dict[str, Any]]:
+    """Return the settings of a cell, one dictionary per point of its grid.
 
-    Later ones win: those of the scale, of the dataset, of the row. What a row does not heed is not
-    searched over.
+    Settings of the scale are overridden by those of the dataset, and these by those of the row. A setting
+    that has no effect on the row is left out.
 
-    >>> grid = Scale(1, {"lr": (0.1, 0.01), "decay": (0.8, 0.9), "max_epochs": 5})
-    >>> row = Row("CE", "ce")
-    >>> table = Table("t", "", "", (Data("d", "D"),), (row,), (), grid, grid)
-    >>> choices(table, "full", table.data[0], row)
-    [{'lr': 0.1, 'max_epochs': 5}, {'lr': 0.01, 'max_epochs': 5}]
+    >>> grid = Scale(1, {"learning_rate": (0.1, 0.01), "decay": (0.8, 0.9), "max_epochs": 5})
+    >>> row = PaperRow("CE", "ce")
+    >>> table = PaperTable("t", "", "", (PaperData("d", "D"),), (row,), (), grid, grid)
+    >>> grid_settings(table, "full", table.data[0], row)
+    [{'learning_rate': 0.1, 'max_epochs': 5}, {'learning_rate': 0.01, 'max_epochs': 5}]
     """
-    given = table.scale(scale)
-    merged = {**given.settings, **given.by_data.get(data.name, {}), **given.by_row.get(row.name, {})}
+    spec = table.scale(scale)
+    merged = {**spec.settings, **spec.by_data.get(data.name, {}), **spec.by_row.get(row.name, {})}
     network = merged.get("network", data.network)
-    heeded = {name: value for name, value in merged.items() if row.heeds(name, network)}
-    values = [value if isinstance(value, tuple) else (value,) for value in heeded.values()]
-    return [dict(zip(heeded, point, strict=True)) for point in itertools.product(*values)]
+    effective = {name: value for name, value in merged.items() if row.uses(name, network)}
+    values = [value if isinstance(value, tuple) else (value,) for value in effective.values()]
+    return [dict(zip(effective, point, strict=True)) for point in itertools.product(*values)]
 
 
-def numbers(data: Sequence[str], columns: Sequence[str], text: str) -> dict[tuple[str, str, str], Number]:
-    """Read published numbers: a line a row, `name | mean deviation | ...`, a star before what is bold.
+def parse_numbers(
+    data: Sequence[str], columns: Sequence[str], text: str
+) -> dict[tuple[str, str, str], Number]:
+    """Parse a paper's numbers: one line per row, `name | mean deviation | ...`, a star marks bold.
 
-    >>> numbers(["A", "B"], ["F1"], "CE | 0.5 0.01 | *0.75 0.02")
+    >>> parse_numbers(["A", "B"], ["F1"], "CE | 0.5 0.01 | *0.75 0.02")
     {('CE', 'A', 'F1'): Number(mean=0.5, deviation=0.01, bold=False),
      ('CE', 'B', 'F1'): Number(mean=0.75, deviation=0.02, bold=True)}
     """
-    found = {}
+    numbers = {}
     places = [(name, column) for name in data for column in columns]
     for line in text.strip().splitlines():
         row, *cells = (part.strip() for part in line.split("|"))
         for (name, column), cell in zip(places, cells, strict=True):
             mean, deviation = cell.lstrip("*").split()
-            found[row, name, column] = Number(float(mean), float(deviation), cell.startswith("*"))
-    return found
+            numbers[row, name, column] = Number(float(mean), float(deviation), cell.startswith("*"))
+    return numbers

@@ -1,4 +1,4 @@
-"""Networks on photos that are judged in and after every epoch: how a loss and a score move together."""
+"""Training on photos with scores in every epoch, to see how a loss and a score move together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from evalign import metrics
 from evalign.metrics import hard_confusion
-from evalign.papers._data import Parts
-from evalign.papers._models import loss_of, network_of
-from evalign.papers._table import Column, Row
+from evalign.papers.data import Parts
+from evalign.papers.tables import PaperColumn, PaperRow
+from evalign.papers.training._losses import build_loss
+from evalign.papers.training._networks import build_network
 from evalign.training import Fit, Phase, predict_logits
 
 #: Lee et al., section 5.1.
@@ -24,8 +25,8 @@ SIDE, MARGIN = 32, 4
 
 
 @dataclass(frozen=True)
-class Followed:
-    """A training run: a value of every column for every epoch, and what it cost."""
+class TrainingCurves:
+    """A training run: one value of every column per epoch, and what the run cost."""
 
     curves: dict[str, list[float]]
     valid_loss: float
@@ -33,24 +34,35 @@ class Followed:
     seconds: float
 
 
-def follow(
-    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], columns: Sequence[Column], seed: int
-) -> Followed:
-    """Train a network for all its epochs, and judge what it says in each one and after it."""
+def record_curves(
+    row: PaperRow,
+    network: str,
+    parts: Parts,
+    setting: Mapping[str, Any],
+    columns: Sequence[PaperColumn],
+    seed: int,
+) -> TrainingCurves:
+    """Train a network for all its epochs, and score its outputs during and after each of them."""
     torch.manual_seed(seed)
-    model = Photos(network_of(network, parts, setting), setting.get("shrink", 1))
-    loss = loss_of(row, parts)
+    model = PhotoNetwork(build_network(network, parts, setting), setting.get("shrink", 1))
+    loss = build_loss(row, parts)
     batches: list[tuple[Tensor, Tensor]] = []
-    loss.register_forward_pre_hook(lambda _, given: _keep(batches, *given) if loss.training else None)
-    curves: dict[str, list[float]] = {column.name: [] for column in columns}
 
-    def judge(_: dict[str, Any]) -> None:
-        said = {of: (predict_logits(model, part.x), part.y) for of, part in _epochs_of(parts).items()}
+    def record_batch(_: nn.Module, arguments: tuple[Tensor, Tensor]) -> None:
+        if loss.training:
+            batches.append((arguments[0].detach(), arguments[1]))
+
+    loss.register_forward_pre_hook(record_batch)
+    curves: dict[str, list[float]] = {column.name: [] for column in columns}
+    after = {"train epochs": parts.train, "valid epochs": parts.valid, "test epochs": parts.test}
+
+    def score_epoch(_: dict[str, Any]) -> None:
+        outputs = {source: (predict_logits(model, part.x), part.y) for source, part in after.items()}
         logits, targets = zip(*batches, strict=True)
-        said["running epochs"] = torch.cat(logits), torch.cat(targets)
+        outputs["running epochs"] = torch.cat(logits), torch.cat(targets)
         batches.clear()
         for column in columns:
-            curves[column.name].append(_value(column, loss, *said[column.of]))
+            curves[column.name].append(_score(column, loss, *outputs[column.source]))
 
     fit = MomentumFit(
         model,
@@ -59,33 +71,25 @@ def follow(
         metrics.f1(),
         batch_size=setting["batch_size"],
         seed=seed,
-        report=judge,
+        report=score_epoch,
     )
+    rate, epochs = setting["learning_rate"], setting["max_epochs"]
     start = perf_counter()
-    fit.run([Phase(row.name, loss, setting["lr"], setting["max_epochs"], patience=setting["max_epochs"])])
-    lowest = min(one["valid_loss"] for one in fit.history)
-    return Followed(curves, lowest, len(fit.history), perf_counter() - start)
-
-
-def _epochs_of(parts: Parts) -> dict[str, Any]:
-    return {"train epochs": parts.train, "valid epochs": parts.valid, "test epochs": parts.test}
-
-
-def _keep(batches: list[tuple[Tensor, Tensor]], logits: Tensor, targets: Tensor) -> None:
-    batches.append((logits.detach(), targets))
+    fit.run([Phase(row.name, loss, rate, epochs, patience=epochs)])
+    lowest = min(epoch["valid_loss"] for epoch in fit.history)
+    return TrainingCurves(curves, lowest, len(fit.history), perf_counter() - start)
 
 
 @torch.no_grad()
-def _value(column: Column, loss: nn.Module, logits: Tensor, y: Tensor) -> float:
+def _score(column: PaperColumn, loss: nn.Module, logits: Tensor, y: Tensor) -> float:
     if column.metric == "loss":
         return float(loss(logits, y))
-    return float(
-        metrics.as_metric(column.metric)(hard_confusion(logits.argmax(1), y, logits.shape[1]).double())
-    )
+    matrix = hard_confusion(logits.argmax(1), y, logits.shape[1]).double()
+    return float(metrics.as_metric(column.metric)(matrix))
 
 
 class MomentumFit(Fit):
-    """Training by stochastic gradient descent with momentum in place of AdamW."""
+    """Training by stochastic gradient descent with momentum instead of AdamW."""
 
     optimizer: torch.optim.Optimizer | None = None
 
@@ -97,11 +101,12 @@ class MomentumFit(Fit):
         return super()._epoch(phase, self.optimizer)
 
 
-class Photos(nn.Module):
-    """A network for 32 x 32 photos that sees them shifted and mirrored at random while it is trained.
+class PhotoNetwork(nn.Module):
+    """A network for 32 x 32 photos, which are shifted and mirrored at random during training.
 
-    A margin of 4 pixels is added and 32 x 32 pixels are cut out anywhere, half of them mirrored; in
-    evaluation the middle is cut out. `shrink` averages squares of so many pixels, to save time.
+    Photos are padded by 4 pixels; a random window of 32 x 32 pixels is cut out and mirrored with
+    probability 0.5. In evaluation the central window is used. `shrink` averages squares of this many
+    pixels per side to save time.
     """
 
     def __init__(self, network: nn.Module, shrink: int = 1) -> None:
@@ -109,21 +114,21 @@ class Photos(nn.Module):
         self.network, self.shrink = network, shrink
 
     def forward(self, photos: Tensor) -> Tensor:
-        """Logits (n, d)."""
-        seen = _shifted(photos) if self.training else _middle(photos)
-        seen = F.avg_pool2d(seen, self.shrink) if self.shrink > 1 else seen
-        logits: Tensor = self.network(seen)
+        """Return logits (n, d)."""
+        windows = _cut_random(photos) if self.training else _cut_center(photos)
+        windows = F.avg_pool2d(windows, self.shrink) if self.shrink > 1 else windows
+        logits: Tensor = self.network(windows)
         return logits
 
 
-def _shifted(photos: Tensor) -> Tensor:
+def _cut_random(photos: Tensor) -> Tensor:
     wide = F.pad(photos, (MARGIN,) * 4)
     rows = torch.arange(len(photos))
     top, left = (torch.randint(size - SIDE + 1, (len(photos),)) for size in wide.shape[-2:])
-    cut = wide.unfold(2, SIDE, 1).unfold(3, SIDE, 1)[rows, :, top, left]
-    return torch.where((torch.rand(len(photos)) < 0.5).view(-1, 1, 1, 1), cut.flip(-1), cut)
+    windows = wide.unfold(2, SIDE, 1).unfold(3, SIDE, 1)[rows, :, top, left]
+    return torch.where((torch.rand(len(photos)) < 0.5).view(-1, 1, 1, 1), windows.flip(-1), windows)
 
 
-def _middle(photos: Tensor) -> Tensor:
+def _cut_center(photos: Tensor) -> Tensor:
     height, width = ((SIDE - size) // 2 for size in photos.shape[-2:])
     return F.pad(photos, (width, width, height, height))

@@ -1,4 +1,4 @@
-"""A unit of work: one setting of one row on one dataset, trained with one or more seeds and judged."""
+"""A point of a study: one setting of one row on one dataset, trained with one or more seeds and scored."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from sklearn.pipeline import make_pipeline
 from evalign.decisions import fit_rule
 from evalign.estimators import MetricBooster
 from evalign.metrics import Metric, label_confusion
-from evalign.papers._curves import follow
-from evalign.papers._data import Parts, prepare, prepare_photos
-from evalign.papers._judge import Verdict
-from evalign.papers._models import metric_of
-from evalign.papers._table import ESTIMATORS, Data, Row, Table
-from evalign.papers._training import train
+from evalign.papers.data import Parts, prepare, prepare_photos
+from evalign.papers.tables import ESTIMATORS, PaperData, PaperRow, PaperTable
+from evalign.papers.training._curves import record_curves
+from evalign.papers.training._losses import build_metric
+from evalign.papers.training._predictions import ModelPredictions
+from evalign.papers.training._train import train_networks
 
-#: The share of the variance of images that estimators see (Li et al. 2025, EAST, table 2).
+#: The share of the variance of images that their principal components explain (EAST, table 2).
 VARIANCE = 0.8
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is run once: a stage (`"grid"` or `"trial"`), a cell, its setting and the seeds."""
+    """A unit of work: its stage (`"grid"` or `"trial"`), its cell, its setting and its seeds."""
 
     stage: str
     data: str
@@ -43,25 +43,25 @@ class Point:
 
     @property
     def key(self) -> str:
-        """The same for the same point only."""
+        """A text that identifies the point within its study."""
         setting = json.dumps(dict(self.setting), sort_keys=True)
         return f"{self.stage} | {self.data} | {self.row} | {setting} | {list(self.seeds)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The point as plain data."""
+        """Return the point as plain data."""
         return {**vars(self), "setting": dict(self.setting), "seeds": list(self.seeds)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Point:
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` returned."""
         return cls(**{**stored, "seeds": tuple(stored["seeds"])})
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a point: for each seed the columns, the loss to choose by, epochs and seconds.
+    """The outcome of a point: the columns of each seed, the loss to select by, epochs and seconds.
 
-    `curves` has for each seed the columns that are judged after every epoch, if the table has any.
+    `curves` contains, for each seed, the columns with one value per epoch, if the table has any.
     """
 
     scores: list[dict[str, float]]
@@ -72,93 +72,94 @@ class Outcome:
     curves: list[dict[str, list[float]]] = field(default_factory=list)
 
 
-def run(table: Table, point: Point, seed: int) -> Outcome:
-    """Train and judge a point; the split is that of the study's seed."""
-    data = next(one for one in table.data if one.name == point.data)
-    row = next(one for one in table.rows if one.name == point.row)
+def run_point(table: PaperTable, point: Point, seed: int) -> Outcome:
+    """Train and score a point; `seed` is that of the study and determines the split."""
+    data, row = table.find_cell(point.data, point.row)
     rows = point.setting.get("rows")
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if table.followed:
-            outcome = _curves(table, data, row, point)
+        if table.has_curves:
+            outcome = _run_curves(table, data, row, point)
         elif row.method in ESTIMATORS:
-            outcome = _estimators(table, row, prepare(data.name, rows, seed), point)
+            outcome = _run_estimators(table, row, prepare(data.name, rows, seed), point)
         else:
-            outcome = _networks(table, data, row, prepare(data.name, rows, seed), point)
-    outcome.warnings.extend(sorted({str(one.message).splitlines()[0] for one in said}))
+            outcome = _run_networks(table, data, row, prepare(data.name, rows, seed), point)
+    outcome.warnings.extend(sorted({str(warning.message).splitlines()[0] for warning in caught}))
     return outcome
 
 
-def _networks(table: Table, data: Data, row: Row, parts: Parts, point: Point) -> Outcome:
+def _run_networks(table: PaperTable, data: PaperData, row: PaperRow, parts: Parts, point: Point) -> Outcome:
     name = str(point.setting.get("network", data.network))
-    metric = metric_of(row, parts, table.metric)
-    if any(column.of in ("time", "pace") for column in table.columns):
-        # What a process does only once, such as importing, must not count.
-        train(row, name, parts, {**point.setting, "max_epochs": 1}, metric, point.seeds)
-    trained = train(row, name, parts, point.setting, metric, point.seeds)
+    metric = build_metric(row, parts, table.metric)
+    if any(column.source in ("time", "pace") for column in table.columns):
+        # A first epoch that is not measured, for what a process does only once, such as imports.
+        train_networks(row, name, parts, {**point.setting, "max_epochs": 1}, metric, point.seeds)
+    models = train_networks(row, name, parts, point.setting, metric, point.seeds)
     truth = parts.test.y.numpy().ravel()
     scores = []
-    for one in trained:
-        p = one.probabilities(parts.test.x).numpy()
+    for model in models:
+        p = model.probabilities(parts.test.x).numpy()
         decisions = p.argmax(1)
         if row.rule:
-            held = one.probabilities(parts.valid.x).numpy()
-            rule = fit_rule(held, parts.valid.y.numpy().ravel(), metric, classes=range(p.shape[1]))
+            valid_p = model.probabilities(parts.valid.x).numpy()
+            rule = fit_rule(valid_p, parts.valid.y.numpy().ravel(), metric, classes=range(p.shape[1]))
             decisions = rule.predict(p)
-        verdict = Verdict(p, decisions, truth, one.seconds, one.epochs, own=row.rule)
-        scores.append(verdict.scores(table.columns, parts.class_names))
-    loss = float(np.mean([one.valid_loss for one in trained]))
-    return Outcome(scores, loss, [one.epochs for one in trained], sum(one.seconds for one in trained))
+        predictions = ModelPredictions(p, decisions, truth, model.seconds, model.epochs, by_rule=row.rule)
+        scores.append(predictions.scores(table.columns, parts.class_names))
+    loss = float(np.mean([model.valid_loss for model in models]))
+    return Outcome(scores, loss, [model.epochs for model in models], sum(model.seconds for model in models))
 
 
-def _curves(table: Table, data: Data, row: Row, point: Point) -> Outcome:
+def _run_curves(table: PaperTable, data: PaperData, row: PaperRow, point: Point) -> Outcome:
     name = str(point.setting.get("network", data.network))
-    found = []
+    runs = []
     for seed in point.seeds:
         parts = prepare_photos(data.name, point.setting.get("rows"), seed)
-        found.append(follow(row, name, parts, point.setting, table.columns, seed))
+        runs.append(record_curves(row, name, parts, point.setting, table.columns, seed))
     return Outcome(
-        [{} for _ in found],
-        float(np.mean([one.valid_loss for one in found])),
-        [one.epochs for one in found],
-        sum(one.seconds for one in found),
-        curves=[one.curves for one in found],
+        [{} for _ in runs],
+        float(np.mean([run.valid_loss for run in runs])),
+        [run.epochs for run in runs],
+        sum(run.seconds for run in runs),
+        curves=[run.curves for run in runs],
     )
 
 
-def _estimators(table: Table, row: Row, parts: Parts, point: Point) -> Outcome:
-    x, y, held_x, held_y, test_x, truth = (
-        array for part in (parts.train, parts.valid, parts.test) for array in (_flat(part.x), part.y.numpy())
+def _run_estimators(table: PaperTable, row: PaperRow, parts: Parts, point: Point) -> Outcome:
+    x, y, valid_x, valid_y, test_x, truth = (
+        array
+        for part in (parts.train, parts.valid, parts.test)
+        for array in (_as_matrix(part.x), part.y.numpy())
     )
-    if row.method == "booster":  # it sets rows aside by itself
-        x, y = np.concatenate([x, held_x]), np.concatenate([y, held_y])
-    metric = metric_of(row, parts, table.metric)
+    if row.method == "booster":  # it holds out rows by itself
+        x, y = np.concatenate([x, valid_x]), np.concatenate([y, valid_y])
+    metric = build_metric(row, parts, table.metric)
     scores, losses, begin = [], [], perf_counter()
     for seed in point.seeds:
-        model = _estimator(row, metric, parts.kind, seed)
+        model = _build_estimator(row, metric, parts.kind, seed)
         start = perf_counter()
         model.fit(x, y)
-        verdict = Verdict(
-            model.predict_proba(test_x), model.predict(test_x), truth, perf_counter() - start, own=True
+        predictions = ModelPredictions(
+            model.predict_proba(test_x), model.predict(test_x), truth, perf_counter() - start, by_rule=True
         )
-        scores.append(verdict.scores(table.columns, parts.class_names))
-        found = label_confusion(held_y, model.predict(held_x), None, range(len(parts.class_names)))
-        losses.append(1 - float(metric(found)))
+        scores.append(predictions.scores(table.columns, parts.class_names))
+        matrix = label_confusion(valid_y, model.predict(valid_x), None, range(len(parts.class_names)))
+        losses.append(1 - float(metric(matrix)))
     return Outcome(scores, float(np.mean(losses)), [0] * len(scores), perf_counter() - begin)
 
 
-def _estimator(row: Row, metric: Metric, kind: str, seed: int) -> Any:
+def _build_estimator(row: PaperRow, metric: Metric, kind: str, seed: int) -> Any:
     settings = {name: value for name, value in row.settings.items() if name not in ("metric", "betas")}
     if row.method == "booster":
         return MetricBooster(metric, n_jobs=1, random_state=seed, **settings)
     if row.method == "forest":
         model: Any = RandomForestClassifier(random_state=seed, n_jobs=1, **settings)
     else:
-        # With one label a row the surrogates of Zhang et al. (2020) ask for the probability of each
-        # class alone, by a proper loss, and the best single label is the most probable one.
+        # With one label per row, the surrogates of Zhang et al. (2020) estimate the probability of each
+        # class by a proper loss, and the best single label is the most probable one.
         model = OneVsRestClassifier(LogisticRegression(max_iter=1000, random_state=seed))
     return make_pipeline(PCA(VARIANCE, random_state=seed), model) if kind == "images" else model
 
 
-def _flat(x: Any) -> NDArray[Any]:
+def _as_matrix(x: Any) -> NDArray[Any]:
     return np.asarray(x.flatten(1).numpy())

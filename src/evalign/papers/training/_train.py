@@ -1,4 +1,4 @@
-"""Networks of a table trained and asked: one by one, or many trials of a small network at once."""
+"""Training the networks of a table: one by one, or all trials of a small network at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from evalign import metrics
 from evalign.estimators import Problem, phases
 from evalign.metrics import Metric
 from evalign.papers import networks
-from evalign.papers._data import Parts
-from evalign.papers._models import OneLogitEntropy, TwoLogits, loss_of, network_of
-from evalign.papers._table import Row
+from evalign.papers.data import Parts
+from evalign.papers.tables import PaperRow
+from evalign.papers.training._early_stopping import BestTrials
+from evalign.papers.training._losses import OneLogitCrossEntropy, build_loss
+from evalign.papers.training._networks import TwoLogits, build_network
 from evalign.training import Fit, Phase, predict_logits
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """A trained network: the loss that its settings are chosen by, the epochs and seconds it took."""
+class TrainedNetwork:
+    """A trained network, the loss by which settings are selected, and the epochs and seconds it took."""
 
     network: nn.Module
     valid_loss: float
@@ -31,87 +33,99 @@ class Trained:
     seconds: float
 
     def probabilities(self, x: Any) -> Tensor:
-        """The probability of each class for each row, (n, d); for graphs, for each pair."""
+        """Return the probability of each class for each row, (n, d), or for each pair of a graph."""
         logits = predict_logits(self.network, x).double()
         return logits.movedim(1, -1).flatten(0, -2).softmax(-1)
 
 
-def train(
-    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seeds: Sequence[int]
-) -> list[Trained]:
-    """Train a network for every seed.
+def train_networks(
+    row: PaperRow,
+    network: str,
+    parts: Parts,
+    setting: Mapping[str, Any],
+    metric: Metric,
+    seeds: Sequence[int],
+) -> list[TrainedNetwork]:
+    """Train one network per seed.
 
-    Rows that differ in their rule alone share the networks on cross-entropy, if trained in a row.
+    Rows that differ only in their rule share the networks trained with cross-entropy, which are cached.
     """
     if row.method == "ce" and set(row.settings) <= {"metric", "betas"}:
-        return _entropies(network, parts, tuple(sorted(setting.items())), tuple(seeds))
-    return _all(row, network, parts, setting, metric, seeds)
+        return _train_cross_entropy(network, parts, tuple(sorted(setting.items())), tuple(seeds))
+    return _train(row, network, parts, setting, metric, seeds)
 
 
 @lru_cache(maxsize=4)
-def _entropies(
+def _train_cross_entropy(
     network: str, parts: Parts, setting: tuple[tuple[str, Any], ...], seeds: tuple[int, ...]
-) -> list[Trained]:
-    return _all(Row("CE", "ce"), network, parts, dict(setting), metrics.accuracy(), seeds)
+) -> list[TrainedNetwork]:
+    return _train(PaperRow("CE", "ce"), network, parts, dict(setting), metrics.accuracy(), seeds)
 
 
-def _all(
-    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seeds: Sequence[int]
-) -> list[Trained]:
-    if stackable(row, network) and len(seeds) > 1:
-        return _together(row, parts, setting, seeds)
-    return [_alone(row, network, parts, setting, metric, seed) for seed in seeds]
+def _train(
+    row: PaperRow,
+    network: str,
+    parts: Parts,
+    setting: Mapping[str, Any],
+    metric: Metric,
+    seeds: Sequence[int],
+) -> list[TrainedNetwork]:
+    if is_stackable(row, network) and len(seeds) > 1:
+        return _train_stack(row, parts, setting, seeds)
+    return [_train_one(row, network, parts, setting, metric, seed) for seed in seeds]
 
 
-def stackable(row: Row, network: str) -> bool:
-    """Whether the trials of a row can be trained at once: a small network, and a loss that does not cool.
+def is_stackable(row: PaperRow, network: str) -> bool:
+    """Whether the trials of a row can be trained at once: a small network, and a loss without annealing.
 
-    `alone` keeps them apart, where the time that one takes is what counts.
+    The setting `alone` rules it out, for tables that measure the time of one trial.
     """
     if network != "btg_net" or row.settings.get("alone"):
         return False
     return row.method == "ce" or (row.method == "metric" and "step" in row.settings)
 
 
-def _alone(
-    row: Row, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seed: int
-) -> Trained:
+def _train_one(
+    row: PaperRow, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seed: int
+) -> TrainedNetwork:
     torch.manual_seed(seed)
-    model = network_of(network, parts, setting)
-    plan = _plan(row, parts, setting, metric)
-    judge = metrics.f1() if metric.over_thresholds else metric  # it judges decisions
-    fit = Fit(model, parts.train, parts.valid, judge, batch_size=setting["batch_size"], seed=seed)
+    model = build_network(network, parts, setting)
+    plan = _phases(row, parts, setting, metric)
+    score = metrics.f1() if metric.over_thresholds else metric  # `Fit` scores decisions
+    fit = Fit(model, parts.train, parts.valid, score, batch_size=setting["batch_size"], seed=seed)
     start = perf_counter()
     fit.run(plan)
     seconds = perf_counter() - start
-    last = [one for one in fit.history if one["phase"] == plan[-1].name]
+    last = [epoch for epoch in fit.history if epoch["phase"] == plan[-1].name]
     if plan[-1].by_metric:
-        best = 1 - max(one["valid_metric"] for one in last)
+        best = 1 - max(epoch["valid_metric"] for epoch in last)
     else:
-        best = min(one["valid_loss"] for one in last)
-    return Trained(model, best, len(fit.history), seconds)
+        best = min(epoch["valid_loss"] for epoch in last)
+    return TrainedNetwork(model, best, len(fit.history), seconds)
 
 
-def _plan(row: Row, parts: Parts, setting: Mapping[str, Any], metric: Metric) -> list[Phase]:
-    lr, epochs, patience = (setting[name] for name in ("lr", "max_epochs", "patience"))
+def _phases(row: PaperRow, parts: Parts, setting: Mapping[str, Any], metric: Metric) -> list[Phase]:
+    rate, epochs, patience = (setting[name] for name in ("learning_rate", "max_epochs", "patience"))
     if row.method == "aligned":
-        problem = Problem(metric, parts.train.y, len(parts.class_names), None, lr, epochs, patience)
+        problem = Problem(metric, parts.train.y, len(parts.class_names), None, rate, epochs, patience)
         return phases("aligned", problem)
     decay = setting.get("decay", 0.8)
-    return [Phase(row.name, loss_of(row, parts), lr, epochs, patience, decay=decay)]
+    return [Phase(row.name, build_loss(row, parts), rate, epochs, patience, decay=decay)]
 
 
-def _together(row: Row, parts: Parts, setting: Mapping[str, Any], seeds: Sequence[int]) -> list[Trained]:
-    """All trials as one stacked network, each with the random numbers it would have alone."""
+def _train_stack(
+    row: PaperRow, parts: Parts, setting: Mapping[str, Any], seeds: Sequence[int]
+) -> list[TrainedNetwork]:
+    """Train all trials as one stack, each with the random numbers it would draw alone."""
     x, y = parts.train.x, parts.train.y
-    loss = OneLogitEntropy() if row.method == "ce" else loss_of(row, parts)
-    stack = networks.stacked(lambda: networks.btg_net(x.shape[-1]), seeds)
-    optimizer = torch.optim.AdamW(stack.parameters(), lr=setting["lr"], weight_decay=1e-2)
-    best = networks.BestTrials(stack, setting["patience"])
+    loss = OneLogitCrossEntropy() if row.method == "ce" else build_loss(row, parts)
+    stack = networks.stack_networks(lambda: networks.btg_net(x.shape[-1]), seeds)
+    optimizer = torch.optim.AdamW(stack.parameters(), lr=setting["learning_rate"], weight_decay=1e-2)
+    best = BestTrials(stack, setting["patience"])
     start, epochs = perf_counter(), 0
     while epochs < setting["max_epochs"] and not best.done:
         stack.train()
-        for index in torch.split(stack.orders(len(y)), setting["batch_size"], dim=1):
+        for index in torch.split(stack.draw_orders(len(y)), setting["batch_size"], dim=1):
             optimizer.zero_grad(set_to_none=True)
             networks.trial_losses(loss, stack(x[index]), y[index]).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -121,5 +135,5 @@ def _together(row: Row, parts: Parts, setting: Mapping[str, Any], seeds: Sequenc
         epochs += 1
     best.restore()
     seconds = (perf_counter() - start) / len(seeds)
-    found = zip(stack.unstack(), best.losses.tolist(), strict=True)
-    return [Trained(TwoLogits(one), value, epochs, seconds) for one, value in found]
+    pairs = zip(stack.unstack(), best.losses.tolist(), strict=True)
+    return [TrainedNetwork(TwoLogits(network), value, epochs, seconds) for network, value in pairs]

@@ -1,7 +1,7 @@
-"""Many networks of one form as one: trials that differ in their weights are trained at once.
+"""Several networks with the same layers as one, so that trials with different weights are trained at once.
 
-A small network spends its time on starting operations, not on arithmetic. K of them as one network with
-a leading dimension of trials start a Kth as many: a linear layer is one batched matrix product.
+A small network spends its time on launching operations, not on arithmetic. Stacking K networks along a
+leading dimension of trials launches a Kth as many: a linear layer is one batched matrix product.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from torch import Tensor, nn
 
 from evalign._errors import expected, show
 
-#: Layers that work element by element and have nothing to learn, so that they need no stacking.
+#: Elementwise layers without parameters, which need no stacking.
 _ELEMENTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity)
 
 
-def stacked(
+def stack_networks(
     networks: Sequence[nn.Sequential] | Callable[[], nn.Sequential], seeds: Sequence[int] | None = None
-) -> Stacked:
-    """Networks of linear layers, activations and dropout as one, with a leading dimension of trials.
+) -> NetworkStack:
+    """Stack networks of linear layers, activations and dropout along a leading dimension of trials.
 
     Args:
-        networks: Networks of the same form, or a function that makes one. The function is called once a
-            seed, after `torch.manual_seed(seed)`; the state of the global generator stays as it was.
-        seeds: One a trial. With seeds each trial has random numbers of its own, for dropout and
-            `Stacked.orders`, and they are those it would have if it was trained alone after
-            `torch.manual_seed(seed)`, whichever trials stand beside it. Without, all trials draw from the
-            global generator.
+        networks: Networks with the same layers, or a function that creates one. The function is called
+            once per seed, after `torch.manual_seed(seed)`; the state of the global generator is preserved.
+        seeds: One per trial. With seeds, each trial draws its own random numbers for dropout and
+            `NetworkStack.draw_orders`: those it would draw if it were trained alone after
+            `torch.manual_seed(seed)`, whatever the other trials are. Without seeds, all trials draw from
+            the global generator.
 
     >>> from evalign.papers.networks import btg_net
-    >>> network = stacked(lambda: btg_net(6), seeds=range(10))
+    >>> network = stack_networks(lambda: btg_net(6), seeds=range(10))
     >>> network(torch.zeros(256, 6)).shape
     torch.Size([10, 256, 1])
     >>> _ = torch.manual_seed(3)
@@ -42,29 +42,29 @@ def stacked(
     """
     generators = None if seeds is None else [torch.Generator().manual_seed(int(seed)) for seed in seeds]
     if not callable(networks):
-        return Stacked(networks, generators)
+        return NetworkStack(networks, generators)
     if generators is None:
-        raise expected("seeds", "with one seed a trial where `networks` is a function", "None")
-    made = []
+        raise expected("seeds", "with one seed per trial if `networks` is a function", "None")
+    copies = []
     with torch.random.fork_rng(devices=[]):
         for generator in generators:
             torch.set_rng_state(generator.get_state())
-            made.append(networks())
+            copies.append(networks())
             generator.set_state(torch.get_rng_state())
-    return Stacked(made, generators)
+    return NetworkStack(copies, generators)
 
 
-class Stacked(nn.Module):
-    """K networks as one; see `stacked`.
+class NetworkStack(nn.Module):
+    """K networks as one; see `stack_networks`.
 
-    All weights stand in one parameter, (K, weights of a network), a row a trial, so that an optimizer has
-    one tensor to work on. The gradient of a sum over trials is for each trial its own, and SGD, Adam and
-    AdamW work element by element: one optimizer over the stack is K optimizers. What mixes elements, such
-    as clipping by the norm of all gradients, is not.
+    All weights are in one parameter, (K, weights of a network), so that an optimizer updates one tensor.
+    The gradient of a sum over trials contains the gradient of each, and SGD, Adam and AdamW work
+    elementwise: one optimizer of the stack is equivalent to K optimizers. This does not hold for operations
+    that combine elements, such as clipping by the norm of all gradients.
 
     >>> from evalign.papers.networks import btg_net
-    >>> network = stacked(lambda: btg_net(6), seeds=range(10))
-    >>> network.weights.shape, network.orders(1000).shape
+    >>> network = stack_networks(lambda: btg_net(6), seeds=range(10))
+    >>> network.weights.shape, network.draw_orders(1000).shape
     (torch.Size([10, 769]), torch.Size([10, 1000]))
     """
 
@@ -73,7 +73,7 @@ class Stacked(nn.Module):
     ) -> None:
         super().__init__()
         networks = list(networks)
-        _check_alike(networks)
+        _check_same_layers(networks)
         self.trials = len(networks)
         if generators is not None and len(generators) != self.trials:
             raise expected("seeds", f"with one seed for each of {self.trials} trials", len(generators))
@@ -86,7 +86,7 @@ class Stacked(nn.Module):
         self._sizes = [size for layer in linear for size in layer.sizes]
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Rows (N, features) for all trials, or (K, N, features) for each its own, to (K, N, outputs)."""
+        """Map rows (N, features), shared by all trials, or (K, N, features) to outputs (K, N, outputs)."""
         shape = tuple(rows.shape)
         if rows.ndim < 2 or shape[-1] != self.features or shape[:-2] not in ((), (self.trials,)):
             wanted = f"of shape (N, {self.features}) or ({self.trials}, N, {self.features})"
@@ -99,24 +99,24 @@ class Stacked(nn.Module):
             rows = layer(rows, pieces) if isinstance(layer, _Linear) else layer(rows)
         return rows
 
-    def orders(self, count: int) -> Tensor:
-        """A random order of so many rows for each trial, (K, count)."""
+    def draw_orders(self, count: int) -> Tensor:
+        """Draw a random order of `count` rows for each trial, (K, count)."""
         if self.generators is None:
             return torch.stack([torch.randperm(count) for _ in range(self.trials)])
         return torch.stack([torch.randperm(count, generator=generator) for generator in self.generators])
 
     def unstack(self) -> list[nn.Sequential]:
-        """The K networks, with copies of their weights.
+        """Return the K networks, with copies of their weights.
 
         >>> from evalign.estimators import mlp
-        >>> stacked([mlp(3, 2, (4,)), mlp(3, 2, (4,))]).unstack()[1]
+        >>> stack_networks([mlp(3, 2, (4,)), mlp(3, 2, (4,))]).unstack()[1]
         Sequential(
           (0): Linear(in_features=3, out_features=4, bias=True)
           (1): ReLU()
           (2): Linear(in_features=4, out_features=2, bias=True)
         )
         """
-        return [self._alone(row) for row in self.weights.detach()]
+        return [self._single(row) for row in self.weights.detach()]
 
     def _layer(self, layer: nn.Module) -> nn.Module:
         if isinstance(layer, nn.Linear):
@@ -125,9 +125,9 @@ class Stacked(nn.Module):
             return _Dropout(layer.p, self.generators)
         return copy.deepcopy(layer)
 
-    def _alone(self, weights: Tensor) -> nn.Sequential:
+    def _single(self, weights: Tensor) -> nn.Sequential:
         layers = (
-            # Without weights at first: none are drawn to be overwritten at once.
+            # On the meta device, so that no random weights are drawn only to be overwritten.
             nn.Linear(layer.inputs, layer.outputs, layer.bias, device="meta", dtype=weights.dtype)
             if isinstance(layer, _Linear)
             else nn.Dropout(layer.p) if isinstance(layer, _Dropout) else copy.deepcopy(layer)
@@ -139,7 +139,7 @@ class Stacked(nn.Module):
 
 
 class _Linear(nn.Module):
-    """A linear layer of all trials, whose weights come from the stack: one batched matrix product."""
+    """A linear layer of all trials as one batched matrix product; the weights come from the stack."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class _Linear(nn.Module):
 
 
 class _Dropout(nn.Module):
-    """Dropout with the masks that `nn.Dropout` would draw for each trial alone."""
+    """Dropout with the masks that `nn.Dropout` would draw for each trial on its own."""
 
     def __init__(self, p: float, generators: Sequence[torch.Generator] | None) -> None:
         super().__init__()
@@ -162,12 +162,12 @@ class _Dropout(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         if not self.training or self.p == 0 or self.generators is None:
             return nn.functional.dropout(rows, self.p, self.training)
-        kept = _draw(rows.shape, 1 - self.p, self.generators)
-        return rows * kept.to(rows).div_(1 - self.p)
+        mask = _draw_masks(rows.shape, 1 - self.p, self.generators)
+        return rows * mask.to(rows).div_(1 - self.p)
 
 
-def _draw(shape: Sequence[int], share: float, generators: Sequence[torch.Generator]) -> Tensor:
-    """What each generator's `bernoulli_(share)` draws, (trials, ...)."""
+def _draw_masks(shape: Sequence[int], share: float, generators: Sequence[torch.Generator]) -> Tensor:
+    """The values that `bernoulli_(share)` draws from each generator, (trials, ...)."""
     if _bernoulli_is_uniform():
         draws = torch.empty(shape, dtype=torch.float64)
         for draw, generator in zip(draws, generators, strict=True):
@@ -181,17 +181,17 @@ def _draw(shape: Sequence[int], share: float, generators: Sequence[torch.Generat
 
 @cache
 def _bernoulli_is_uniform() -> bool:
-    """Whether `bernoulli_` draws doubles and compares them, which is slower than to do so by hand.
+    """Whether `bernoulli_` draws doubles and compares them, which is faster when done explicitly.
 
-    PyTorch takes the Bernoulli numbers of Intel's MKL on Intel's processors, and else its own.
+    On Intel processors PyTorch uses the Bernoulli generator of MKL instead.
     """
     first, second = (torch.Generator().manual_seed(0) for _ in range(2))
-    drawn = torch.empty(1024).bernoulli_(0.3, generator=first) != 0
-    compared = torch.empty(1024, dtype=torch.float64).uniform_(generator=second) < 0.3
-    return torch.equal(drawn, compared) and torch.equal(first.get_state(), second.get_state())
+    bernoulli = torch.empty(1024).bernoulli_(0.3, generator=first) != 0
+    uniform = torch.empty(1024, dtype=torch.float64).uniform_(generator=second) < 0.3
+    return torch.equal(bernoulli, uniform) and torch.equal(first.get_state(), second.get_state())
 
 
-def _check_alike(networks: Sequence[nn.Sequential]) -> None:
+def _check_same_layers(networks: Sequence[nn.Sequential]) -> None:
     if not networks:
         raise expected("networks", "with at least one network", "none")
     for network in networks:
@@ -201,15 +201,15 @@ def _check_alike(networks: Sequence[nn.Sequential]) -> None:
             if type(layer) not in (nn.Linear, nn.Dropout, *_ELEMENTWISE):
                 wanted = "with linear layers, activations and dropout only"
                 raise expected("networks", wanted, type(layer).__name__)
-    first = _form(networks[0])
+    first = _describe(networks[0])
     if "Linear" not in first:
         raise expected("networks", "with at least one linear layer", show(first))
     for network in networks[1:]:
-        if _form(network) != first:
-            raise expected("networks", f"of the same form, {first}", _form(network))
+        if _describe(network) != first:
+            raise expected("networks", f"with the same layers, {first}", _describe(network))
 
 
-def _form(network: nn.Sequential) -> str:
-    """The layers of a network as a text that equals that of another with the same layers and types."""
+def _describe(network: nn.Sequential) -> str:
+    """The layers and data types of a network as text."""
     types = sorted({str(weight.dtype) for weight in network.parameters()})
     return ", ".join([*map(repr, network), *types])
