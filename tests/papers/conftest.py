@@ -31,7 +31,7 @@ def trials(storage):
     from evalign.papers._storage import Storage
 
     def trials(name="toy small seed 0", url=storage):
-        opened = Storage(url)
+        opened = StudyStorage(url)
         try:
             return optuna.load_study(study_name=name, storage=opened.rdb).get_trials()
         finally:

@@ -15,17 +15,17 @@ from evalign.papers._plan import Plan
 from evalign.papers._report import to_csv, to_markdown
 from evalign.papers._results import Cell, Results
 
-PLAN = Plan(TOY, "small", 0, ("mammography",))
+PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
 
 
 def cell(*values, **more):
-    return Cell([{"F1": value, "MCC": value / 2} for value in values], {"lr": 0.01}, epochs=2.0, **more)
+    return Cell([{"F1": value, "MCC": value / 2} for value in values], {"learning_rate": 0.01}, epochs=2.0, **more)
 
 
 @pytest.fixture
 def results():
     cells = {"F1*": cell(0.6, 0.7), "Dice": cell(0.4, 0.5), "BCE": cell(0.5, 0.6), "rule": cell(0.66)}
-    return Results(PLAN, {("mammography", row): one for row, one in cells.items()}, {})
+    return StudyResults(PLAN, {("mammography", row): one for row, one in cells.items()}, {})
 
 
 def lines(text):
@@ -79,7 +79,7 @@ def test_csv_has_a_line_for_every_cell_and_column(results):
 
 def test_what_is_not_done_is_told(results):
     cells = {**results.cells, ("mammography", "Dice"): Cell(done=False)}
-    half = Results(PLAN, cells, {})
+    half = StudyResults(PLAN, cells, {})
     assert not half.complete
     assert "- Not finished: Dice on mammography." in to_markdown(half)
     assert "| Dice |  |  |  |  |" in to_markdown(half)
@@ -91,7 +91,7 @@ def test_what_is_not_done_is_told(results):
 )
 def test_rules_of_bold(results, rule, bold):
     plan = replace(PLAN, table=replace(TOY, bold=rule))
-    found = Results(plan, results.cells, {})
+    found = StudyResults(plan, results.cells, {})
     column = TOY.columns[0]
     assert {row.name for row in TOY.rows if found.bold(row, "mammography", column)} == bold
     assert not any(found.bold(row, "mammography", TOY.columns[1]) for row in TOY.rows)  # an extra column

@@ -7,21 +7,21 @@ from dataclasses import replace
 from evalign.papers import Column, Data, Number, Row, Scale, Table, reproduce
 
 SOFT_SET = {"metric": "f1", "task": "binary", "step": "linear", "thresholds": "btg"}
-SETTINGS = {"lr": (0.01, 0.003), "batch_size": 256, "max_epochs": 2, "patience": 2, "rows": 600}
+SETTINGS = {"learning_rate": (0.01, 0.003), "batch_size": 256, "max_epochs": 2, "patience": 2, "rows": 600}
 
-TOY = Table(
+TOY = PaperTable(
     name="toy",
     title="a toy",
     citation="Nobody (2000).",
-    data=(Data("mammography", "Mammography", "btg_net"),),
+    data=(PaperData("mammography", "Mammography", "btg_net"),),
     rows=(
-        Row("F1*", "metric", SOFT_SET), Row("Dice", "dice"), Row("BCE", "ce"),
-        Row("rule", "ce", rule=True, extra=True),
+        PaperRow("F1*", "metric", SOFT_SET), PaperRow("Dice", "dice"), PaperRow("BCE", "ce"),
+        PaperRow("rule", "ce", rule=True, extra=True),
     ),
-    columns=(Column("F1", "f1", "thresholds"), Column("MCC", "mcc", extra=True)),
+    columns=(PaperColumn("F1", "f1", "thresholds"), PaperColumn("MCC", "mcc", extra=True)),
     full=Scale(3, SETTINGS),
     small=Scale(2, SETTINGS),
-    published={
+    numbers={
         ("F1*", "mammography", "F1"): Number(0.75, 0.01, True),
         ("BCE", "mammography", "F1"): Number(0.5, 0.02),
     },
@@ -31,7 +31,7 @@ TOY = Table(
 )  # fmt: skip
 
 #: One of its losses does not exist.
-BROKEN = replace(TOY, name="broken", rows=(*TOY.rows[:1], Row("no loss", "nothing")))
+BROKEN = replace(TOY, name="broken", rows=(*TOY.rows[:1], PaperRow("no loss", "nothing")))
 
 
 def slow(seconds):

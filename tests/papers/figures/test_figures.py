@@ -24,7 +24,7 @@ from evalign.papers._results import Cell, Results
 from evalign.papers._table import Data
 
 PNG = b"\x89PNG\r\n\x1a\n"
-NOTHING = Results(Plan(FIGURES["lee-figure1"].study, "small", 0, ()), {}, {})
+NOTHING = StudyResults(StudyPlan(FIGURES["lee-figure1"].study, "small", 0, ()), {}, {})
 
 
 def curves(name, epoch, number):
@@ -38,13 +38,13 @@ def curves(name, epoch, number):
 @pytest.fixture
 def results():
     """A study with made curves: 20 epochs, two repetitions."""
-    plan = Plan(FASHION, "small", 0, (FASHION.data[0].name,))
+    plan = StudyPlan(FASHION, "small", 0, (FASHION.data[0].name,))
     cells = {}
     for data, row in plan.cells():
         runs = [[curves(row.name, epoch, number) for epoch in range(1, 21)] for number in (0, 1)]
         both = [{key: [one[key] for one in run] for key in run[0]} for run in runs]
         cells[data.name, row.name] = Cell([{}, {}], curves=both)
-    return Results(plan, cells, {})
+    return StudyResults(plan, cells, {})
 
 
 def changed(results, **columns):
@@ -149,7 +149,7 @@ def test_coefficients_of_logarithms_and_after_epochs():
     assert panels.coefficients(made, 2.0, log=True) == [pytest.approx(-1, abs=1e-12)]
     (plain,) = panels.coefficients(made, 2.0)
     assert plain == pytest.approx(np.corrcoef(made.curves[0]["running loss"], score)[0, 1], abs=1e-12)
-    assert panels.coefficients(made, 2.0, of="train") == [pytest.approx(-1, abs=1e-12)]
+    assert panels.coefficients(made, 2.0, source="train") == [pytest.approx(-1, abs=1e-12)]
     never = Cell([{}], curves=[{"running loss": [1.0, 2.0], "running F2": [0.0, 0.0]}])
     assert math.isnan(panels.coefficients(never, 2.0, log=True)[0])
 
@@ -168,7 +168,7 @@ def test_coefficients_with_the_score_of_balanced_classes(results):
     assert panels.coefficients(made, 1.0, balanced=True) == [pytest.approx(-1, abs=1e-12)]
     assert panels.coefficients(made, 1.0)[0] > -0.999
     _, weighed, _ = claims.scatter_claims(results, "surrogate", linear=True)
-    cells = {name: cell for name, _, cell in panels.cells_of(results)}
+    cells = {name: cell for name, _, cell in panels.cells_with_curves(results)}
     first = [
         panels.coefficients(cells[f"surrogate F{beta:g}"], beta, balanced=True)[0] for beta in panels.BETAS
     ]
@@ -200,7 +200,7 @@ def test_the_claims_of_figure_2(results):
 
 def test_the_claims_of_figure_5(results):
     def made(**columns):
-        return claims.accuracy_misleads(changed(results, **columns))
+        return claims.accuracy_claims(changed(results, **columns))
 
     # All alike, and the first named is a surrogate.
     assert [claim.holds for claim in made()] == [False, False, True]
@@ -289,14 +289,14 @@ def test_a_figure_without_its_data_tells_what_to_do(tmp_path, monkeypatch, capsy
 
 
 def test_figures_share_the_runs_of_their_study(photos, run, trials):
-    study = replace(PLANES, name="toy", data=(Data("cifar10_airplane", "Made", "darknet_tiny"),))
+    study = replace(PLANES, name="toy", data=(PaperData("cifar10_airplane", "Made", "darknet_tiny"),))
     scale = replace(PLANES.small, trials=1, settings={**PLANES.small.settings, "max_epochs": 2})
     study = replace(study, rows=(*study.rows[:1], *study.rows[-1:]), small=scale)
     first = replace(FIGURES["lee-figure6"], study=study, claims=lambda _: [])
     files = run(first).files
     assert [file.suffix for file in files] == [".md", ".csv", ".png"]
     assert len(trials()) == 2
-    second = Figure(
+    second = PaperFigure(
         "lee-other", "t", "c", "scatter", study, first.panels, lambda _: ["| 1 |"],
         lambda _: [Claim("It is so.", "It is.", True)],
     )  # fmt: skip

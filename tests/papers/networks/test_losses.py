@@ -192,7 +192,7 @@ def curve(losses, patience):
 
 @pytest.mark.parametrize("patience", [1, 2, 4])
 def test_early_stopping_of_each_trial(patience):
-    network = stacked(lambda: mlp(2, 1, ()), range(6))
+    network = stack_networks(lambda: mlp(2, 1, ()), range(6))
     best = BestTrials(network, patience)
     curves = torch.rand(12, 6, generator=torch.Generator().manual_seed(patience))
     history = []
@@ -220,7 +220,7 @@ def test_early_stopping_equals_training_alone():
     def make():
         return mlp(3, 1, (4,), 0.5).double()
 
-    network = stacked(make, seeds)
+    network = stack_networks(make, seeds)
     best, optimizer = BestTrials(network, patience), torch.optim.Adam(network.parameters(), lr=0.1)
     while not best.done:
         optimizer.zero_grad()
@@ -247,7 +247,7 @@ def test_early_stopping_equals_training_alone():
 
 
 def test_nan_is_no_improvement():
-    network = stacked(lambda: mlp(2, 1, ()), range(2))
+    network = stack_networks(lambda: mlp(2, 1, ()), range(2))
     first = network.weights.detach().clone()
     best = BestTrials(network, patience=2)
     for losses in ([torch.nan, 0.5], [torch.nan, torch.nan], [0.1, torch.nan]):
@@ -263,10 +263,10 @@ def test_nan_is_no_improvement():
 @pytest.mark.parametrize("patience", [0, -1, 1.5, None, True], ids=repr)
 def test_bad_patience(patience):
     with pytest.raises(ValueError, match="Expected `patience` to be an integer >= 1, but got"):
-        BestTrials(stacked(lambda: mlp(2, 1, ()), range(2)), patience)
+        BestTrials(stack_networks(lambda: mlp(2, 1, ()), range(2)), patience)
 
 
 def test_bad_losses():
-    best = BestTrials(stacked(lambda: mlp(2, 1, ()), range(2)), 3)
+    best = BestTrials(stack_networks(lambda: mlp(2, 1, ()), range(2)), 3)
     with pytest.raises(ValueError, match=r"Expected `losses` of shape \(2,\), but got shape \(\)"):
         best.step(torch.tensor(0.5))

@@ -1,4 +1,4 @@
-"""Stacked networks: each trial is what it would be alone, in values, gradients, masks and training."""
+"""NetworkStack networks: each trial is what it would be alone, in values, gradients, masks and training."""
 
 import copy
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from evalign.estimators import mlp
-from evalign.papers.networks import Stacked, btg_net, stacked
+from evalign.papers.networks import NetworkStack, btg_net, stacked
 from evalign.papers.networks import _stacked as module
 
 SEEDS = (3, 1, 7)
@@ -45,7 +45,7 @@ KINDS = {
 @pytest.mark.parametrize("own", [False, True])
 def test_values_and_gradients(kind, own):
     networks = [network.double() for network in alone(KINDS[kind])]
-    network = stacked(networks)
+    network = stack_networks(networks)
     x = rows(3, 6, 4) if own else rows(6, 4)
     outputs = network(x)
     outputs.pow(2).sum().backward()
@@ -58,7 +58,7 @@ def test_values_and_gradients(kind, own):
 
 
 def test_trials_do_not_touch_each_other():
-    network = stacked(small, SEEDS)
+    network = stack_networks(small, SEEDS)
     network(rows(6, 4))[1].sum().backward()
     assert (network.weights.grad[1] != 0).any()
     assert (network.weights.grad[[0, 2]] == 0).all()
@@ -71,7 +71,7 @@ def test_masks_are_those_of_dropout_alone(monkeypatch, quick, dtype, p):
     """Whichever way they are drawn: the quick one stands for `bernoulli_` only where it draws the same."""
     if not quick:
         monkeypatch.setattr(module, "_bernoulli_is_uniform", lambda: False)
-    network = stacked(lambda: small(p, dtype), SEEDS)
+    network = stack_networks(lambda: small(p, dtype), SEEDS)
     x = rows(9, 4, dtype=dtype)
     first, second = network(x), network(x)
     assert not torch.equal(first, second)
@@ -83,7 +83,7 @@ def test_masks_are_those_of_dropout_alone(monkeypatch, quick, dtype, p):
 
 
 def test_masks_without_seeds_come_from_the_global_generator():
-    network = stacked([small(0.5), small(0.5)])
+    network = stack_networks([small(0.5), small(0.5)])
     outputs = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
@@ -93,7 +93,7 @@ def test_masks_without_seeds_come_from_the_global_generator():
 
 
 def test_no_mask_and_no_draw_in_evaluation():
-    network = stacked(lambda: small(0.5), SEEDS).eval()
+    network = stack_networks(lambda: small(0.5), SEEDS).eval()
     states = [generator.get_state() for generator in network.generators]
     assert torch.equal(network(rows(9, 4)), network(rows(9, 4)))
     assert all(map(torch.equal, states, [generator.get_state() for generator in network.generators]))
@@ -111,10 +111,10 @@ OPTIMIZERS = {
 def test_one_optimizer_is_one_for_each_trial(optimizer, dropout):
     """The whole training: first weights, orders of rows, masks and steps, from nothing but the seed."""
     x, y = rows(20, 4), rows(20, 2, seed=1)
-    network = stacked(lambda: small(dropout), SEEDS)
+    network = stack_networks(lambda: small(dropout), SEEDS)
     steps = OPTIMIZERS[optimizer](network.parameters())
     for _ in range(4):
-        for batch in network.orders(20).split(8, dim=1):
+        for batch in network.draw_orders(20).split(8, dim=1):
             steps.zero_grad()
             (network(x[batch]) - y[batch]).pow(2).mean((1, 2)).sum().backward()
             steps.step()
@@ -132,35 +132,35 @@ def test_one_optimizer_is_one_for_each_trial(optimizer, dropout):
 
 
 def test_a_trial_does_not_depend_on_its_neighbours():
-    many, one = stacked(lambda: small(0.5), SEEDS), stacked(lambda: small(0.5), SEEDS[1:2])
+    many, one = stack_networks(lambda: small(0.5), SEEDS), stack_networks(lambda: small(0.5), SEEDS[1:2])
     x = rows(9, 4)
     torch.testing.assert_close(many(x)[1], one(x)[0])
-    assert torch.equal(many.orders(30)[1], one.orders(30)[0])
+    assert torch.equal(many.draw_orders(30)[1], one.draw_orders(30)[0])
 
 
 def test_orders():
-    network = stacked(small, SEEDS)
-    orders = network.orders(50)
+    network = stack_networks(small, SEEDS)
+    orders = network.draw_orders(50)
     assert torch.equal(orders.sort(1).values, torch.arange(50).expand(3, 50))
     assert not torch.equal(orders[0], orders[1])
     torch.manual_seed(0)
-    first = stacked([small(), small()]).orders(50)
+    first = stack_networks([small(), small()]).draw_orders(50)
     assert torch.equal(first.sort(1).values, torch.arange(50).expand(2, 50))
 
 
 def test_the_global_generator_stays_as_it_was():
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    network = stacked(lambda: small(0.5), SEEDS)
+    network = stack_networks(lambda: small(0.5), SEEDS)
     network(rows(9, 4))
-    network.orders(10)
+    network.draw_orders(10)
     network.unstack()
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_unstack_gives_the_networks_back():
     networks = alone(lambda: small(0.5))
-    network = stacked(networks)
+    network = stack_networks(networks)
     back = network.unstack()
     for mine, yours in zip(back, networks, strict=True):
         assert repr(mine) == repr(yours)
@@ -174,7 +174,7 @@ def test_unstack_gives_the_networks_back():
 
 def test_stacking_copies():
     networks = alone(small)
-    network = stacked(networks)
+    network = stack_networks(networks)
     before = network.weights.clone()
     with torch.no_grad():
         networks[0][0].weight.zero_()
@@ -182,7 +182,7 @@ def test_stacking_copies():
 
 
 def test_saved_and_copied():
-    network, other = stacked(lambda: small(0.5), SEEDS), stacked(lambda: small(0.5), (10, 11, 12))
+    network, other = stack_networks(lambda: small(0.5), SEEDS), stack_networks(lambda: small(0.5), (10, 11, 12))
     other.load_state_dict(network.state_dict())
     assert torch.equal(other.eval()(rows(9, 4)), copy.deepcopy(network).eval()(rows(9, 4)))
     twin = copy.deepcopy(network)
@@ -190,12 +190,12 @@ def test_saved_and_copied():
 
 
 def test_one_parameter_holds_all_weights():
-    network = stacked(lambda: btg_net(6), range(10))
+    network = stack_networks(lambda: btg_net(6), range(10))
     assert [tuple(p.shape) for p in network.parameters()] == [(10, 769)]
 
 
 def test_autocast():
-    network = stacked(lambda: small(dtype=torch.float32), SEEDS)
+    network = stack_networks(lambda: small(dtype=torch.float32), SEEDS)
     x = rows(9, 4, dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         outputs = network(x)
@@ -214,26 +214,26 @@ def test_autocast():
 ])  # fmt: skip
 def test_bad_networks(networks, words):
     with pytest.raises(ValueError, match=f"Expected `networks` {words}"):
-        stacked(networks)
+        stack_networks(networks)
 
 
 def test_bad_seeds():
     with pytest.raises(ValueError, match="Expected `seeds` with one seed a trial where .*, but got None"):
-        stacked(small)
+        stack_networks(small)
     with pytest.raises(ValueError, match="Expected `seeds` with one seed for each of 2 trials, but got 3"):
-        stacked([small(), small()], SEEDS)
+        stack_networks([small(), small()], SEEDS)
     with pytest.raises(ValueError, match="Expected `networks` with at least one network, but got none"):
-        stacked(small, [])
+        stack_networks(small, [])
 
 
 @pytest.mark.parametrize("shape", [(4,), (9, 5), (2, 9, 4), (3, 9, 5), (1, 3, 9, 4)])
 def test_bad_shape_of_rows(shape):
-    network = stacked(small, SEEDS)
-    assert isinstance(network, Stacked)
+    network = stack_networks(small, SEEDS)
+    assert isinstance(network, NetworkStack)
     with pytest.raises(ValueError, match=r"Expected `rows` of shape \(N, 4\) or \(3, N, 4\), but got shape"):
         network(rows(*shape))
 
 
 def test_bad_type_of_rows():
     with pytest.raises(ValueError, match=r"Expected `rows` of type torch.float64, but got torch.float32"):
-        stacked(small, SEEDS)(rows(9, 4, dtype=torch.float32))
+        stack_networks(small, SEEDS)(rows(9, 4, dtype=torch.float32))

@@ -19,7 +19,7 @@ from evalign.papers._queue import Queue
 from evalign.papers._storage import Storage, ask
 
 SCRIPT = Path(__file__).with_name("toys.py")
-PLAN = Plan(TOY, "small", 0, ("mammography",))
+PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
 #: F1*, BCE and the rule: two settings and one stack of two trials; Dice: two settings and two trials.
 POINTS = 3 * (2 + 1) + 2 + 2
 
@@ -141,9 +141,9 @@ def test_other_data_under_the_same_name_is_refused(run, monkeypatch):
 
 
 def test_a_point_enqueued_twice_is_run_once(storage, trials):
-    queue = Queue(Storage(storage), PLAN)
+    queue = StudyQueue(StudyStorage(storage), PLAN)
     queue.fill()
-    point = PLAN.needed({})[0]
+    point = PLAN.runnable_points({})[0]
     queue.study.enqueue_trial({}, user_attrs={"key": point.key, "point": point.to_dict()})
     engine.work(queue)
     assert len(trials()) == POINTS + 1
@@ -155,7 +155,7 @@ def test_a_point_enqueued_twice_is_run_once(storage, trials):
 
 
 def test_a_point_whose_worker_died_before_its_first_heartbeat_is_run_again(storage, trials, monkeypatch):
-    queue = Queue(Storage(storage, interval=1, grace=1), PLAN)
+    queue = StudyQueue(StudyStorage(storage, interval=1, grace=1), PLAN)
     queue.fill()
     ask(queue.study)
     assert queue.refill() == 0
@@ -165,31 +165,31 @@ def test_a_point_whose_worker_died_before_its_first_heartbeat_is_run_again(stora
 
 
 def test_a_point_that_kills_its_workers_is_given_up(storage):
-    queue = Queue(Storage(storage), PLAN)
+    queue = StudyQueue(StudyStorage(storage), PLAN)
     queue.fill()
-    key = PLAN.needed({})[0].key
+    key = PLAN.runnable_points({})[0].key
     for _ in range(queues.LIVES):
         trial, point = queue.take()
         while point.key != key:
             trial, point = queue.take()
         queue.study.tell(trial, state=TrialState.FAIL)
         queue.refill()
-    assert queue.standing().errors == {key: "its worker died 3 times"}
-    assert key not in queue.standing().pending
+    assert queue.progress().errors == {key: "its worker died 3 times"}
+    assert key not in queue.progress().pending
 
 
 def test_one_who_finds_a_study_half_enqueued_enqueues_the_rest(storage, trials, monkeypatch):
     """Its maker was killed between making it and enqueuing its points."""
     monkeypatch.setattr(queues, "SILENCE", 0.5)
-    queue = Queue(Storage(storage), PLAN)
+    queue = StudyQueue(StudyStorage(storage), PLAN)
     queue.study.set_user_attr("filling", True)
-    Queue(Storage(storage), PLAN).fill()
+    StudyQueue(StudyStorage(storage), PLAN).fill()
     assert len(trials()) == 4 * 2
 
 
 def test_missing_data_is_told_and_the_rest_goes_on(run, monkeypatch, tmp_path):
     monkeypatch.setenv("EVALIGN_DATA", str(tmp_path))
-    table = replace(TOY, data=(*TOY.data, Data("creditcard", "Kaggle", "btg_net")))
+    table = replace(TOY, data=(*TOY.data, PaperData("creditcard", "Kaggle", "btg_net")))
     made = run(table)
     assert made.results.complete
     assert "Put creditcard.csv" in made.results.missing["creditcard"]
@@ -226,17 +226,17 @@ def test_bad_arguments(run, setting, value):
 
 
 def test_an_estimator_and_a_rule_are_rows_too(run):
-    rows = (Row("forest", "forest", {"n_estimators": 5}), Row("CCS", "ccs"), Row("aligned", "aligned"))
-    settings = {**TOY.small.settings, "lr": 0.01}
-    made = run(replace(TOY, name="rows", rows=rows, small=Scale(1, settings), published={}, bold=None))
+    rows = (PaperRow("forest", "forest", {"n_estimators": 5}), PaperRow("CCS", "ccs"), PaperRow("aligned", "aligned"))
+    settings = {**TOY.small.settings, "learning_rate": 0.01}
+    made = run(replace(TOY, name="rows", rows=rows, small=Scale(1, settings), numbers={}, bold=None))
     assert made.results.complete
     assert all(len(cell.scores) == 1 and not cell.errors for cell in made.results.cells.values())
 
 
-LENDER = replace(TOY, name="lender", rows=TOY.rows[1:2], columns=(*TOY.columns, Column("Acc", "accuracy")))
+LENDER = replace(TOY, name="lender", rows=TOY.rows[1:2], columns=(*TOY.columns, PaperColumn("Acc", "accuracy")))
 BORROWER = replace(
-    TOY, name="borrower", rows=(Row("Other name", "dice"), Row("Focal", "balanced ce")),
-    columns=(Column("M", "mcc"), Column("Mean F1", "f1", "thresholds")),
+    TOY, name="borrower", rows=(PaperRow("Other name", "dice"), PaperRow("Focal", "balanced ce")),
+    columns=(PaperColumn("M", "mcc"), PaperColumn("Mean F1", "f1", "thresholds")),
 )  # fmt: skip
 
 
@@ -270,11 +270,11 @@ def test_what_another_table_has_done_is_not_done_again(lent, run, trials):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"columns": (Column("R", "recall"),)},  # not judged there
-        {"columns": (Column("Seconds", "", "time"),)},
+        {"columns": (PaperColumn("R", "recall"),)},  # not judged there
+        {"columns": (PaperColumn("Seconds", "", "time"),)},
         {"metric": "mcc"},
         {"small": Scale(2, {**TOY.small.settings, "max_epochs": 1})},
-        {"rows": (Row("Dice", "dice", rule=True),)},
+        {"rows": (PaperRow("Dice", "dice", rule=True),)},
     ],
 )
 def test_other_work_is_not_borrowed(lent, run, changed):
@@ -307,11 +307,11 @@ def test_rows_that_differ_in_their_rule_alone_share_their_networks(run, monkeypa
     real = _training._all
     monkeypatch.setattr(_training, "_all", lambda row, *rest: calls.append(row.name) or real(row, *rest))
     rows = (
-        Row("BCE", "ce"),
-        Row("rule", "ce", rule=True),
-        Row("F2", "ce", {"metric": "fbeta(2)"}, rule=True),
+        PaperRow("BCE", "ce"),
+        PaperRow("rule", "ce", rule=True),
+        PaperRow("F2", "ce", {"metric": "fbeta(2)"}, rule=True),
     )
-    made = run(replace(TOY, rows=rows, small=Scale(2, {**TOY.small.settings, "lr": 0.01})))
+    made = run(replace(TOY, rows=rows, small=Scale(2, {**TOY.small.settings, "learning_rate": 0.01})))
     assert len(calls) == 1
     found = [made.results.cells["mammography", row.name].number("MCC").mean for row in rows]
     assert found[0] != found[1]

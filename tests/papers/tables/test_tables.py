@@ -6,7 +6,7 @@ import torch
 from evalign import datasets
 from evalign.papers import TABLES, Column, Data, Row, Scale, Table
 from evalign.papers._data import Parts
-from evalign.papers._models import loss_of, metric_of
+from evalign.papers._models import build_loss, build_metric
 from evalign.papers._table import ESTIMATORS, Number, choices, numbers
 from evalign.papers._tables import TABLES as ALL
 from evalign.training import TrainingData as Rows
@@ -61,11 +61,11 @@ def test_every_table_of_the_papers_is_there():
     ],
 )
 def test_published_numbers(table, row, data, column, number):
-    assert TABLES[table].published[row, data, column] == Number(*number)
+    assert TABLES[table].numbers[row, data, column] == Number(*number)
 
 
 def test_how_many_numbers_each_table_publishes():
-    counts = {name: len(table.published) for name, table in TABLES.items()}
+    counts = {name: len(table.numbers) for name, table in TABLES.items()}
     assert counts == {
         "btg-table1": 72, "btg-table2": 12, "btg-table3": 6, "btg-table4": 15, "btg-time": 0,
         "fbeta-table1": 18, "fbeta-table2": 8, "east-table1": 90, "east-table2": 16, "east-table3": 32,
@@ -76,7 +76,7 @@ def test_how_many_numbers_each_table_publishes():
 def test_btgs_bold_is_what_it_says():
     """In BtG's tables bold means at least the BCE row, to the printed digits."""
     for name in ("btg-table2", "btg-table3"):
-        published = TABLES[name].published
+        published = TABLES[name].numbers
         for (row, data, column), number in published.items():
             if row != "BCE":
                 assert number.bold == (number.mean >= published["BCE", data, column].mean), (
@@ -92,7 +92,7 @@ def test_published_numbers_belong_to_rows_data_and_columns(name):
     rows, data, columns = ({one.name for one in side} for side in (table.rows, table.data, table.columns))
     assert len(rows) == len(table.rows)
     assert len(columns) == len(table.columns)
-    for row, dataset, column in table.published:
+    for row, dataset, column in table.numbers:
         assert row in rows
         assert dataset in data
         assert column in columns
@@ -107,21 +107,21 @@ def test_every_cell_has_settings_and_a_loss(name, scale):
     assert set(table.scale(scale).by_row) <= {row.name for row in table.rows}
     assert {data.name for data in table.data} <= set(datasets.NAMES)
     for data, row in table.cells():
-        grid = choices(table, scale, data, row)
+        grid = grid_settings(table, scale, data, row)
         if row.method in ESTIMATORS:
             assert len(grid) == 1
             continue
-        assert all({"lr", "batch_size", "max_epochs", "patience"} <= set(one) for one in grid)
+        assert all({"learning_rate", "batch_size", "max_epochs", "patience"} <= set(one) for one in grid)
         found = parts({"cifar10": 10, "caltech256": 257}.get(data.name, 2))
         if row.method != "aligned":
-            loss_of(row, found)
-        assert metric_of(row, found, table.metric).higher_is_better
+            build_loss(row, found)
+        assert build_metric(row, found, table.metric).higher_is_better
 
 
 def test_the_papers_grids():
     """EAST, appendix E.4: 5 batch sizes x 3 rates x 2 dropouts, and 2 decays for what is annealed."""
     table = TABLES["east-table1"]
-    size = {(data.name, row.name): len(choices(table, "full", data, row)) for data, row in table.cells()}
+    size = {(data.name, row.name): len(grid_settings(table, "full", data, row)) for data, row in table.cells()}
     assert size["adult", "F1*"] == 60
     assert size["adult", "CE"] == 30
     assert size["creditcard", "MCC*"] == 84
@@ -137,16 +137,16 @@ def test_a_row_beyond_the_paper_stands_in_every_table():
 
 
 def test_betas_of_a_class_become_a_list():
-    row = Row("P", "metric", {"betas": {"frog": 0.25}})
-    assert metric_of(row, parts(4)).name == "fbeta(beta=[1.0, 1.0, 0.25, 1.0])"
+    row = PaperRow("P", "metric", {"betas": {"frog": 0.25}})
+    assert build_metric(row, parts(4)).name == "fbeta(beta=[1.0, 1.0, 0.25, 1.0])"
 
 
 def test_the_identity_changes_with_the_work_only():
-    scale = Scale(1, {"lr": 0.1})
-    table = Table("t", "", "", (Data("d", "D"),), (Row("r", "ce"),), (Column("c", "f1"),), scale, scale)
-    same = Table("t", "other words", "x", table.data, table.rows, table.columns, scale, scale, notes=("n",))
+    scale = Scale(1, {"learning_rate": 0.1})
+    table = PaperTable("t", "", "", (PaperData("d", "D"),), (PaperRow("r", "ce"),), (PaperColumn("c", "f1"),), scale, scale)
+    same = PaperTable("t", "other words", "x", table.data, table.rows, table.columns, scale, scale, notes=("n",))
     assert table.identity("full", 0) == same.identity("full", 0)
-    other = Table("t", "", "", table.data, table.rows, table.columns, Scale(2, {"lr": 0.1}), scale)
+    other = PaperTable("t", "", "", table.data, table.rows, table.columns, Scale(2, {"learning_rate": 0.1}), scale)
     assert table.identity("full", 0) != other.identity("full", 0)
     assert table.identity("small", 0) == other.identity("small", 0)
     assert len({table.identity(scale, seed) for scale in ("small", "full") for seed in (0, 1)}) == 4

@@ -1,4 +1,4 @@
-"""Photos, and networks that are judged in and after every epoch."""
+"""PhotoNetwork, and networks that are judged in and after every epoch."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,14 @@ from torch import nn
 
 from evalign.metrics import f1
 from evalign.papers import Column, Row
-from evalign.papers._curves import MomentumFit, Photos, _value, follow
+from evalign.papers._curves import MomentumFit, PhotoNetwork, _value, follow
 from evalign.papers._data import prepare_photos
 from evalign.papers._lee import COLUMNS, ROWS
-from evalign.papers._models import loss_of
+from evalign.papers._models import build_loss
 from evalign.training import TrainingData as Rows
 from evalign.training._fit import Phase
 
-SETTING = {"lr": 0.01, "batch_size": 16, "max_epochs": 8, "shrink": 2}
+SETTING = {"learning_rate": 0.01, "batch_size": 16, "max_epochs": 8, "shrink": 2}
 
 
 def test_photos_are_prepared_as_in_the_paper(photos):
@@ -36,7 +36,7 @@ def test_photos_are_prepared_as_in_the_paper(photos):
 def test_training_sees_windows_of_the_padded_photo(side):
     photos = torch.rand(40, 3, side, side, generator=torch.Generator().manual_seed(0))
     torch.manual_seed(0)
-    seen = Photos(nn.Identity())(photos)
+    seen = PhotoNetwork(nn.Identity())(photos)
     assert seen.shape == (40, 3, 32, 32)
     room = side + 8 - 32 + 1
     places = set()
@@ -56,11 +56,11 @@ def test_training_sees_windows_of_the_padded_photo(side):
 
 def test_judging_sees_the_middle():
     photos = torch.rand(2, 3, 28, 28)
-    model = Photos(nn.Identity()).eval()
+    model = PhotoNetwork(nn.Identity()).eval()
     assert torch.equal(model(photos)[:, :, 2:30, 2:30], photos)
     assert model(photos).sum() == pytest.approx(float(photos.sum()), rel=1e-5)
     assert torch.equal(model(torch.ones(1, 3, 32, 32)), torch.ones(1, 3, 32, 32))
-    small = Photos(nn.Identity(), shrink=2).eval()(photos)
+    small = PhotoNetwork(nn.Identity(), shrink=2).eval()(photos)
     assert small.shape == (2, 3, 16, 16)
     torch.testing.assert_close(small[0, 0, 1, 1], photos[0, 0, :2, :2].mean())
 
@@ -86,7 +86,7 @@ def test_columns_are_scikit_learns():
             beta = float(column.name.split(" F")[1])
             wanted = fbeta_score(truth, logits.argmax(1), beta=beta)
             assert _value(column, nn.CrossEntropyLoss(), logits, truth) == pytest.approx(wanted)
-    own = _value(Column("l", "loss", "train epochs"), nn.CrossEntropyLoss(), logits, truth)
+    own = _value(PaperColumn("l", "loss", "train epochs"), nn.CrossEntropyLoss(), logits, truth)
     assert own == pytest.approx(float(nn.functional.cross_entropy(logits, truth)))
 
 
@@ -94,7 +94,7 @@ def test_columns_are_scikit_learns():
 def test_losses_are_the_papers_formulas(photos, name):
     """Eq. 15, 18 and 20 with the weights n / n_y, and eq. 23 and 24, row by row."""
     parts = prepare_photos("made", None, 0)
-    loss = loss_of(next(row for row in ROWS if row.name == name), parts)
+    loss = build_loss(next(row for row in ROWS if row.name == name), parts)
     y = parts.train.y.numpy()
     share = y.mean()
     logits = torch.randn(50, 2, dtype=torch.float64)
@@ -120,8 +120,8 @@ def test_losses_are_the_papers_formulas(photos, name):
 
 def test_a_run_is_judged_in_and_after_every_epoch(photos):
     parts = prepare_photos("made", None, 0)
-    row = Row("BCE", "balanced ce")
-    found = follow(row, "darknet_tiny", parts, SETTING, COLUMNS, seed=1)
+    row = PaperRow("BCE", "balanced ce")
+    found = record_curves(row, "darknet_tiny", parts, SETTING, COLUMNS, seed=1)
     assert found.epochs == 8
     assert all(len(found.curves[column.name]) == 8 for column in COLUMNS)
     assert found.curves["train F1"][-1] > 0.9  # bright or not
@@ -130,7 +130,7 @@ def test_a_run_is_judged_in_and_after_every_epoch(photos):
     assert found.curves["running F1"] != found.curves["train F1"]  # of the moving network, shifted photos
     assert found.curves["running loss"][-1] < found.curves["running loss"][0]
     brief = {**SETTING, "max_epochs": 2}
-    again = follow(row, "darknet_tiny", parts, brief, COLUMNS, seed=1)
+    again = record_curves(row, "darknet_tiny", parts, brief, COLUMNS, seed=1)
     assert again.curves == {name: values[:2] for name, values in found.curves.items()}
 
 
@@ -150,12 +150,12 @@ def test_running_values_are_of_what_the_network_said_in_the_epoch(photos, monkey
                 seen.append(logits.detach().clone())
             return logits
 
-    monkeypatch.setattr("evalign.papers._curves.network_of", lambda *_: Said())
+    monkeypatch.setattr("evalign.papers._curves.build_network", lambda *_: Said())
     orders, real = [], MomentumFit._batches
     monkeypatch.setattr(MomentumFit, "_batches", lambda fit: orders.append([*real(fit)]) or orders[-1])
     setting = {**SETTING, "batch_size": batch_size, "max_epochs": 2}
-    found = follow(Row("BCE", "balanced ce"), "said", parts, setting, COLUMNS, seed=1)
-    loss = loss_of(Row("BCE", "balanced ce"), parts)
+    found = record_curves(PaperRow("BCE", "balanced ce"), "said", parts, setting, COLUMNS, seed=1)
+    loss = build_loss(PaperRow("BCE", "balanced ce"), parts)
     steps = len(seen) // 2
     assert steps == -(-86 // batch_size)
     for epoch in range(2):
@@ -167,9 +167,9 @@ def test_running_values_are_of_what_the_network_said_in_the_epoch(photos, monkey
 
 
 def test_resnets_are_known(photos):
-    from evalign.papers._models import network_of
+    from evalign.papers._models import build_network
 
     parts = prepare_photos("made", None, 0)
     for name, millions in (("resnet18", 11.2), ("resnet34", 21.3)):
-        network = network_of(name, parts, {})
+        network = build_network(name, parts, {})
         assert sum(p.numel() for p in network.parameters()) / 1e6 == pytest.approx(millions, abs=0.05)

@@ -5,7 +5,7 @@ import pytest
 from sklearn import metrics as sk
 
 from evalign.papers import Column
-from evalign.papers._judge import Verdict
+from evalign.papers._judge import ModelPredictions
 
 LEVELS = np.arange(1, 10) / 10
 
@@ -29,24 +29,24 @@ def two():
 )
 def test_means_over_thresholds(two, metric, reference):
     y, p = two
-    verdict = Verdict(p, p.argmax(1), y, 1.0)
+    verdict = ModelPredictions(p, p.argmax(1), y, 1.0)
     wanted = np.mean([reference(y, (p[:, 1] >= level).astype(int)) for level in LEVELS])
-    assert verdict.scores([Column("c", metric, "thresholds")], "ab")["c"] == pytest.approx(wanted)
+    assert verdict.scores([PaperColumn("c", metric, "thresholds")], "ab")["c"] == pytest.approx(wanted)
 
 
 def test_own_decisions_are_judged_in_every_column(two):
     y, p = two
     decisions = (p[:, 1] > 0.37).astype(np.int64)
-    verdict = Verdict(p, decisions, y, 1.0, own=True)
-    assert verdict.scores([Column("c", "f1", "thresholds")], "ab")["c"] == pytest.approx(
+    verdict = ModelPredictions(p, decisions, y, 1.0, by_rule=True)
+    assert verdict.scores([PaperColumn("c", "f1", "thresholds")], "ab")["c"] == pytest.approx(
         sk.f1_score(y, decisions)
     )
 
 
 def test_scores_time_and_pace(two):
     y, p = two
-    columns = [Column("a", "auroc", "scores"), Column("t", "", "time"), Column("e", "", "pace")]
-    found = Verdict(p, p.argmax(1), y, 6.0, epochs=3).scores(columns, "ab")
+    columns = [PaperColumn("a", "auroc", "scores"), PaperColumn("t", "", "time"), PaperColumn("e", "", "pace")]
+    found = ModelPredictions(p, p.argmax(1), y, 6.0, epochs=3).scores(columns, "ab")
     assert found == {"a": pytest.approx(sk.roc_auc_score(y, p[:, 1])), "t": 6.0, "e": 2.0}
 
 
@@ -55,12 +55,12 @@ def test_columns_of_a_class():
     y = rng.integers(0, 3, 200)
     p = rng.dirichlet([1, 1, 1], 200) + 0.5 * np.eye(3)[y]
     p /= p.sum(1, keepdims=True)
-    verdict = Verdict(p, p.argmax(1), y, 1.0)
+    verdict = ModelPredictions(p, p.argmax(1), y, 1.0)
     columns = [
-        Column("p", "precision", of_class="dog"),
-        Column("r", "recall", of_class="dog"),
-        Column("m", "f1(average='macro')"),
-        Column("a", "auroc", "scores"),
+        PaperColumn("p", "precision", class_name="dog"),
+        PaperColumn("r", "recall", class_name="dog"),
+        PaperColumn("m", "f1(average='macro')"),
+        PaperColumn("a", "auroc", "scores"),
     ]
     found = verdict.scores(columns, ["001.ant", "002.hot-dog", "003.dog"])
     d = p.argmax(1)

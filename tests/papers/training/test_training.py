@@ -9,13 +9,13 @@ from evalign.metrics import f1
 from evalign.papers import Column, Data, Row, Scale, Table
 from evalign.papers import _units as units
 from evalign.papers._data import Parts, prepare
-from evalign.papers._models import FewAtATime, InBlocks, Pairs, TwoLogits, loss_of, network_of
-from evalign.papers._training import stackable, train
+from evalign.papers._models import BlockwiseNetwork, BlockwiseLoss, PairLogits, TwoLogits, build_loss, build_network
+from evalign.papers._training import is_stackable, train
 from evalign.papers._units import Point
 from evalign.training import TrainingData as Rows
 
-SETTING = {"lr": 0.01, "batch_size": 64, "max_epochs": 30, "patience": 30}
-SOFT_SET = Row("F1*", "metric", {"metric": "f1", "task": "binary", "step": "linear", "thresholds": "btg"})
+SETTING = {"learning_rate": 0.01, "batch_size": 64, "max_epochs": 30, "patience": 30}
+SOFT_SET = PaperRow("F1*", "metric", {"metric": "f1", "task": "binary", "step": "linear", "thresholds": "btg"})
 
 
 def made(*shape, label):
@@ -31,7 +31,7 @@ def test_one_logit_as_two_classes():
 
 
 def test_each_pair_of_people_once():
-    logits = Pairs(lambda people: people @ people.mT)(torch.eye(3).expand(2, 3, 3) + 1)
+    logits = PairLogits(lambda people: people @ people.mT)(torch.eye(3).expand(2, 3, 3) + 1)
     assert logits.shape == (2, 2, 3)
     torch.testing.assert_close(logits[:, 1], torch.full((2, 3), 5.0))  # (2, 1, 1) . (1, 2, 1)
 
@@ -40,19 +40,19 @@ def test_blocks_change_no_result():
     images = torch.randn(600, 3, 8, 8)
     judge = nn.Sequential(nn.Conv2d(3, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     expected = judge(images)
-    torch.testing.assert_close(FewAtATime(judge).eval()(images), expected)
-    torch.testing.assert_close(FewAtATime(judge).train()(images), expected)
+    torch.testing.assert_close(BlockwiseNetwork(judge).eval()(images), expected)
+    torch.testing.assert_close(BlockwiseNetwork(judge).train()(images), expected)
     x, network = torch.randn(600, 4), nn.Linear(4, 2)
     y = torch.randint(0, 2, (600,))
     loss = nn.CrossEntropyLoss()
-    torch.testing.assert_close(InBlocks(loss, 25)(network(x), y), loss(network(x), y))
+    torch.testing.assert_close(BlockwiseLoss(loss, 25)(network(x), y), loss(network(x), y))
 
 
 def test_trials_at_once_learn_and_differ():
     parts = made(400, 3, label=lambda x: x.sum(1) > 1)
-    assert stackable(SOFT_SET, "btg_net")
-    assert not stackable(SOFT_SET, "mlp")
-    assert not stackable(Row("E", "metric", {"metric": "f1"}), "btg_net")  # it cools
+    assert is_stackable(SOFT_SET, "btg_net")
+    assert not is_stackable(SOFT_SET, "mlp")
+    assert not is_stackable(PaperRow("E", "metric", {"metric": "f1"}), "btg_net")  # it cools
     trained = train(SOFT_SET, "btg_net", parts, SETTING, f1(), (1, 2, 3))
     found = [one.probabilities(parts.test.x) for one in trained]
     scores = [f1().score(parts.test.y, p.argmax(1)) for p in found]
@@ -67,7 +67,7 @@ def test_trials_at_once_learn_and_differ():
 def test_graphs_are_judged_pair_by_pair(method):
     pairs = torch.triu_indices(4, 4, 1)
     parts = made(150, 4, 3, label=lambda x: (x[:, pairs[0], 0] - x[:, pairs[1], 0]).abs() < 0.7)
-    (one,) = train(Row("r", method), "graph_network", parts, SETTING, f1(), (1,))
+    (one,) = train(PaperRow("r", method), "graph_network", parts, SETTING, f1(), (1,))
     p = one.probabilities(parts.test.x)
     assert p.shape == (150 * 6, 2)
     assert f1().score(parts.test.y.flatten(), p.argmax(1)) > 0.85
@@ -75,7 +75,7 @@ def test_graphs_are_judged_pair_by_pair(method):
 
 def test_an_unknown_network_is_refused():
     with pytest.raises(ValueError, match="Did you mean 'darknet19'"):
-        network_of("darknet91", made(4, 3, label=lambda x: x[:, 0] > 0), {})
+        build_network("darknet91", made(4, 3, label=lambda x: x[:, 0] > 0), {})
 
 
 def test_fewer_rows_keep_the_shares_of_the_classes():
@@ -90,9 +90,9 @@ def test_estimators_see_components_of_images(monkeypatch):
     parts = made(80, 3, 8, 8, label=lambda x: x[:, 0].mean((1, 2)) > 0)
     monkeypatch.setattr(units, "prepare", lambda *_: parts)
     scale = Scale(1, {})
-    rows = (Row("RF", "forest", {"n_estimators": 5}), Row("CCS", "ccs"))
-    columns = (Column("F1", "f1"),)
-    table = Table("t", "", "", (Data("d", "D"),), rows, columns, scale, scale)
+    rows = (PaperRow("RF", "forest", {"n_estimators": 5}), PaperRow("CCS", "ccs"))
+    columns = (PaperColumn("F1", "f1"),)
+    table = PaperTable("t", "", "", (PaperData("d", "D"),), rows, columns, scale, scale)
     for row in rows:
         outcome = units.run(table, Point("trial", "d", row.name, {}, (1,)), 0)
         assert outcome.scores[0]["F1"] > 0.7
@@ -105,11 +105,11 @@ def test_the_best_constant_guess_of_soft_sets_is_certainty():
     parts = Parts(*[Rows(torch.zeros(100, 1), y)] * 3, ("no", "yes"))
     guesses = torch.linspace(0.02, 0.98, 49, dtype=torch.float64)
     logits = [torch.stack([torch.zeros(100), g.logit().expand(100)], 1) for g in guesses]
-    accuracy = Row("Acc", "metric", {**SOFT_SET.settings, "metric": "accuracy"})
+    accuracy = PaperRow("Acc", "metric", {**SOFT_SET.settings, "metric": "accuracy"})
     for row in (SOFT_SET, accuracy):
-        values = torch.stack([loss_of(row, parts)(one, y) for one in logits])
+        values = torch.stack([build_loss(row, parts)(one, y) for one in logits])
         assert (values.diff() < 0).all()
-    entropy = torch.stack([loss_of(Row("BCE", "ce"), parts)(one, y) for one in logits])
+    entropy = torch.stack([build_loss(PaperRow("BCE", "ce"), parts)(one, y) for one in logits])
     assert guesses[entropy.argmin()] == pytest.approx(0.7)
 
 

@@ -18,7 +18,7 @@ MANY_GROUPS = 4
 
 
 def read_cocktailparty_graph(files: Sequence[Path]) -> Content:
-    """Read one graph per annotated frame: X (frames, people, 3), y (frames, people, people), 1: same group."""
+    """Read one graph per annotated frame: X (frames, people, 3), y (frames, people, people), 1 if grouped."""
     tracking, grouping = files
     people, frames = _read_frames(tracking)
     groups = _read_groups(grouping, people)

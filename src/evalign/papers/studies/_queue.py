@@ -102,8 +102,8 @@ class StudyQueue:
 
     def refill(self) -> int:
         """Enqueue the points that can be run and are neither pending nor done, and return their number."""
-        # Optuna's retry callback covers only trials with a stale heartbeat: a point interrupted by Ctrl-C, one
-        # without a first heartbeat, or one whose retry was not enqueued before a kill would be lost.
+        # Optuna's retry callback covers only trials with a stale heartbeat: a point interrupted by Ctrl-C or
+        # without a first heartbeat would be lost, and so would one if its retrying worker were killed too.
         fail_stale_trials(self.study)
         self._fail_without_heartbeat()
         progress = self.progress()

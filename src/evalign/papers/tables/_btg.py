@@ -203,11 +203,11 @@ TABLE_3 = PaperTable(
         "logits of all pairs rise together until the sigmoid saturates, before the network separates the "
         "pairs, and stay there. Cross-entropy stops this rise at the share of positives.",
         "This collapse occurred (in one trial each) with learning rates from 0.00003 to 0.003, batches of 1 "
-        "to 204 frames, the sigmoid step, a single threshold, SGD with momentum instead of AdamW, other initial "
-        "weights, dropout, and one round of messages. It did not occur with affinities normalised over the "
-        "batch (rows 'normed'), with 0.3 cross-entropy added, for macro F1 and MCC, under which a constant "
-        "prediction scores low, or with the small network on the pairs as a table, whichever class is "
-        "positive.",
+        "to 204 frames, the sigmoid step, a single threshold, SGD with momentum instead of AdamW, other "
+        "initial weights, dropout, and one round of messages. It did not occur with affinities normalised "
+        "over the batch (rows 'normed'), with 0.3 cross-entropy added, for macro F1 and MCC, under which a "
+        "constant prediction scores low, or with the small network on the pairs as a table, whichever class "
+        "is positive.",
     ),
 )
 
