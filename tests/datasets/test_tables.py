@@ -93,7 +93,11 @@ def test_swapped_truncated_and_empty_files_of_adult_are_rejected(data_home, rows
 
 
 def test_creditcard_drops_the_time_and_takes_the_log(data_home, rows):
-    put(data_home / "creditcard", "creditcard.csv.gz", creditcard(transaction(149.62, 0), transaction(0, 1, "-3")))
+    put(
+        data_home / "creditcard",
+        "creditcard.csv.gz",
+        creditcard(transaction(149.62, 0), transaction(0, 1, "-3")),
+    )
     data = load("creditcard")
     assert data.X.shape == (2, 29)
     assert data.y.tolist() == [0, 1]

@@ -19,7 +19,9 @@ PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
 
 
 def cell(*values, **more):
-    return Cell([{"F1": value, "MCC": value / 2} for value in values], {"learning_rate": 0.01}, epochs=2.0, **more)
+    return Cell(
+        [{"F1": value, "MCC": value / 2} for value in values], {"learning_rate": 0.01}, epochs=2.0, **more
+    )
 
 
 @pytest.fixture

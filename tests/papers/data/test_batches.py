@@ -19,19 +19,30 @@ def pickled(protocol=2, **changes):
     return pickle.dumps({key.encode(): value for key, value in {**whole, **changes}.items()}, protocol)
 
 
-def python2_string(text):
+def string(text):
     """A short string of Python 2."""
     return b"U" + bytes([len(text)]) + text
 
 
 def as_python2(order=b"\x89"):
     """A batch as written by Python 2 and an old NumPy, instruction by instruction: the official format."""
-    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + python2_string(b"b") + b"\x87R"
-    kind = b"cnumpy\ndtype\n" + python2_string(b"u1") + b"K\x00K\x01\x87R(K\x03" + python2_string(b"|") + b"NNN"
+    array = (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + string(b"b") + b"\x87R"
+    )
+    kind = (
+        b"cnumpy\ndtype\n" + string(b"u1") + b"K\x00K\x01\x87R(K\x03" + string(b"|") + b"NNN"
+    )
     kind += b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     raw = PIXELS.tobytes("F" if order == b"\x88" else "C")
     state = b"(K\x01K\x03M\x00\x0c\x86" + kind + order + b"T" + struct.pack("<i", len(raw)) + raw + b"tb"
-    return b"\x80\x02}(" + python2_string(b"data") + array + state + python2_string(b"labels") + b"](K\x06K\x00K\x09eu."
+    return (
+        b"\x80\x02}("
+        + string(b"data")
+        + array
+        + state
+        + string(b"labels")
+        + b"](K\x06K\x00K\x09eu."
+    )
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])

@@ -1,15 +1,24 @@
-"""The tables as data: numbers of the papers, and that every row and column can be made."""
+"""The tables as data: the numbers of the papers, and that every row and column can be built."""
 
 import pytest
 import torch
 
-from evalign import datasets
-from evalign.papers import TABLES, Column, Data, Row, Scale, Table
-from evalign.papers._data import Parts
-from evalign.papers._models import build_loss, build_metric
-from evalign.papers._table import ESTIMATORS, Number, choices, numbers
-from evalign.papers._tables import TABLES as ALL
-from evalign.training import TrainingData as Rows
+from evalign.papers.data import NAMES as DATA_NAMES
+from evalign.papers.data import Parts
+from evalign.papers.tables import (
+    ESTIMATORS,
+    TABLES,
+    Number,
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Scale,
+    grid_settings,
+)
+from evalign.papers.tables._table import parse_numbers
+from evalign.papers.training._losses import build_loss, build_metric
+from evalign.training import TrainingData
 
 NAMES = [
     "btg-table1", "btg-table2", "btg-table3", "btg-table4", "btg-time", "fbeta-table1", "fbeta-table2",
@@ -19,13 +28,12 @@ NAMES = [
 
 def parts(classes):
     names = ("ant", "dog", "056.frog", "bee", *map(str, range(classes)))[:classes]
-    rows = Rows(torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))
+    rows = TrainingData(torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))
     return Parts(rows, rows, rows, names)
 
 
 def test_every_table_of_the_papers_is_there():
     assert list(TABLES) == NAMES
-    assert TABLES is ALL
 
 
 @pytest.mark.parametrize(
@@ -60,11 +68,11 @@ def test_every_table_of_the_papers_is_there():
         ("east-table7", "F-beta=2.5*", "cifar10", "Macro F1-Score", (0.768, 0.01, False)),
     ],
 )
-def test_published_numbers(table, row, data, column, number):
+def test_numbers_of_the_papers(table, row, data, column, number):
     assert TABLES[table].numbers[row, data, column] == Number(*number)
 
 
-def test_how_many_numbers_each_table_publishes():
+def test_the_count_of_numbers_of_each_table():
     counts = {name: len(table.numbers) for name, table in TABLES.items()}
     assert counts == {
         "btg-table1": 72, "btg-table2": 12, "btg-table3": 6, "btg-table4": 15, "btg-time": 0,
@@ -73,13 +81,13 @@ def test_how_many_numbers_each_table_publishes():
     }  # fmt: skip
 
 
-def test_btgs_bold_is_what_it_says():
-    """In BtG's tables bold means at least the BCE row, to the printed digits."""
+def test_bold_in_btg_means_at_least_bce():
+    """In the tables of BtG bold means at least the BCE row, to the printed digits."""
     for name in ("btg-table2", "btg-table3"):
-        published = TABLES[name].numbers
-        for (row, data, column), number in published.items():
+        numbers = TABLES[name].numbers
+        for (row, data, column), number in numbers.items():
             if row != "BCE":
-                assert number.bold == (number.mean >= published["BCE", data, column].mean), (
+                assert number.bold == (number.mean >= numbers["BCE", data, column].mean), (
                     name,
                     row,
                     column,
@@ -87,7 +95,7 @@ def test_btgs_bold_is_what_it_says():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_published_numbers_belong_to_rows_data_and_columns(name):
+def test_numbers_belong_to_rows_data_and_columns(name):
     table = TABLES[name]
     rows, data, columns = ({one.name for one in side} for side in (table.rows, table.data, table.columns))
     assert len(rows) == len(table.rows)
@@ -103,25 +111,29 @@ def test_published_numbers_belong_to_rows_data_and_columns(name):
 @pytest.mark.parametrize("scale", ["small", "full"])
 def test_every_cell_has_settings_and_a_loss(name, scale):
     table = TABLES[name]
-    assert set(table.scale(scale).by_data) <= set(datasets.NAMES)
+    assert set(table.scale(scale).by_data) <= set(DATA_NAMES)
     assert set(table.scale(scale).by_row) <= {row.name for row in table.rows}
-    assert {data.name for data in table.data} <= set(datasets.NAMES)
+    assert {data.name for data in table.data} <= set(DATA_NAMES)
     for data, row in table.cells():
         grid = grid_settings(table, scale, data, row)
         if row.method in ESTIMATORS:
             assert len(grid) == 1
             continue
-        assert all({"learning_rate", "batch_size", "max_epochs", "patience"} <= set(one) for one in grid)
-        found = parts({"cifar10": 10, "caltech256": 257}.get(data.name, 2))
+        assert all(
+            {"learning_rate", "batch_size", "max_epochs", "patience"} <= set(setting) for setting in grid
+        )
+        toy = parts({"cifar10": 10, "caltech256": 257}.get(data.name, 2))
         if row.method != "aligned":
-            build_loss(row, found)
-        assert build_metric(row, found, table.metric).higher_is_better
+            build_loss(row, toy)
+        assert build_metric(row, toy, table.metric).higher_is_better
 
 
 def test_the_papers_grids():
     """EAST, appendix E.4: 5 batch sizes x 3 rates x 2 dropouts, and 2 decays for what is annealed."""
     table = TABLES["east-table1"]
-    size = {(data.name, row.name): len(grid_settings(table, "full", data, row)) for data, row in table.cells()}
+    size = {
+        (data.name, row.name): len(grid_settings(table, "full", data, row)) for data, row in table.cells()
+    }
     assert size["adult", "F1*"] == 60
     assert size["adult", "CE"] == 30
     assert size["creditcard", "MCC*"] == 84
@@ -130,7 +142,7 @@ def test_the_papers_grids():
     assert size["adult", "MetricBooster"] == 1
 
 
-def test_a_row_beyond_the_paper_stands_in_every_table():
+def test_every_table_has_an_extra_row_and_an_extra_column():
     for name, table in TABLES.items():
         assert any(row.extra for row in table.rows), name
         assert any(column.extra for column in table.columns), name
@@ -141,17 +153,23 @@ def test_betas_of_a_class_become_a_list():
     assert build_metric(row, parts(4)).name == "fbeta(beta=[1.0, 1.0, 0.25, 1.0])"
 
 
-def test_the_identity_changes_with_the_work_only():
+def test_the_identity_depends_on_the_work_only():
     scale = Scale(1, {"learning_rate": 0.1})
-    table = PaperTable("t", "", "", (PaperData("d", "D"),), (PaperRow("r", "ce"),), (PaperColumn("c", "f1"),), scale, scale)
-    same = PaperTable("t", "other words", "x", table.data, table.rows, table.columns, scale, scale, notes=("n",))
+    table = PaperTable(
+        "t", "", "", (PaperData("d", "D"),), (PaperRow("r", "ce"),), (PaperColumn("c", "f1"),), scale, scale
+    )
+    same = PaperTable(
+        "t", "other words", "x", table.data, table.rows, table.columns, scale, scale, notes=("n",)
+    )
     assert table.identity("full", 0) == same.identity("full", 0)
-    other = PaperTable("t", "", "", table.data, table.rows, table.columns, Scale(2, {"learning_rate": 0.1}), scale)
+    other = PaperTable(
+        "t", "", "", table.data, table.rows, table.columns, Scale(2, {"learning_rate": 0.1}), scale
+    )
     assert table.identity("full", 0) != other.identity("full", 0)
     assert table.identity("small", 0) == other.identity("small", 0)
     assert len({table.identity(scale, seed) for scale in ("small", "full") for seed in (0, 1)}) == 4
 
 
-def test_numbers_refuses_a_line_of_another_length():
+def test_lines_of_another_length_are_rejected():
     with pytest.raises(ValueError, match="shorter|longer"):
-        numbers(["a"], ["F1", "Acc"], "CE | 0.5 0.1")
+        parse_numbers(["a"], ["F1", "Acc"], "CE | 0.5 0.1")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from evalign.papers import Column
-from evalign.papers._judge import ModelPredictions
+from evalign.papers.tables import PaperColumn
+from evalign.papers.training._predictions import ModelPredictions
 
 LEVELS = np.arange(1, 10) / 10
 
@@ -29,25 +29,29 @@ def two():
 )
 def test_means_over_thresholds(two, metric, reference):
     y, p = two
-    verdict = ModelPredictions(p, p.argmax(1), y, 1.0)
+    predictions = ModelPredictions(p, p.argmax(1), y, 1.0)
     wanted = np.mean([reference(y, (p[:, 1] >= level).astype(int)) for level in LEVELS])
-    assert verdict.scores([PaperColumn("c", metric, "thresholds")], "ab")["c"] == pytest.approx(wanted)
+    assert predictions.scores([PaperColumn("c", metric, "thresholds")], "ab")["c"] == pytest.approx(wanted)
 
 
-def test_own_decisions_are_judged_in_every_column(two):
+def test_decisions_of_a_rule_are_scored_in_every_column(two):
     y, p = two
     decisions = (p[:, 1] > 0.37).astype(np.int64)
-    verdict = ModelPredictions(p, decisions, y, 1.0, by_rule=True)
-    assert verdict.scores([PaperColumn("c", "f1", "thresholds")], "ab")["c"] == pytest.approx(
+    predictions = ModelPredictions(p, decisions, y, 1.0, by_rule=True)
+    assert predictions.scores([PaperColumn("c", "f1", "thresholds")], "ab")["c"] == pytest.approx(
         sk.f1_score(y, decisions)
     )
 
 
 def test_scores_time_and_pace(two):
     y, p = two
-    columns = [PaperColumn("a", "auroc", "scores"), PaperColumn("t", "", "time"), PaperColumn("e", "", "pace")]
-    found = ModelPredictions(p, p.argmax(1), y, 6.0, epochs=3).scores(columns, "ab")
-    assert found == {"a": pytest.approx(sk.roc_auc_score(y, p[:, 1])), "t": 6.0, "e": 2.0}
+    columns = [
+        PaperColumn("a", "auroc", "scores"),
+        PaperColumn("t", "", "time"),
+        PaperColumn("e", "", "pace"),
+    ]
+    scores = ModelPredictions(p, p.argmax(1), y, 6.0, epochs=3).scores(columns, "ab")
+    assert scores == {"a": pytest.approx(sk.roc_auc_score(y, p[:, 1])), "t": 6.0, "e": 2.0}
 
 
 def test_columns_of_a_class():
@@ -55,16 +59,16 @@ def test_columns_of_a_class():
     y = rng.integers(0, 3, 200)
     p = rng.dirichlet([1, 1, 1], 200) + 0.5 * np.eye(3)[y]
     p /= p.sum(1, keepdims=True)
-    verdict = ModelPredictions(p, p.argmax(1), y, 1.0)
+    predictions = ModelPredictions(p, p.argmax(1), y, 1.0)
     columns = [
         PaperColumn("p", "precision", class_name="dog"),
         PaperColumn("r", "recall", class_name="dog"),
         PaperColumn("m", "f1(average='macro')"),
         PaperColumn("a", "auroc", "scores"),
     ]
-    found = verdict.scores(columns, ["001.ant", "002.hot-dog", "003.dog"])
+    scores = predictions.scores(columns, ["001.ant", "002.hot-dog", "003.dog"])
     d = p.argmax(1)
-    assert found["p"] == pytest.approx(sk.precision_score(y, d, average=None)[2])
-    assert found["r"] == pytest.approx(sk.recall_score(y, d, average=None)[2])
-    assert found["m"] == pytest.approx(sk.f1_score(y, d, average="macro"))
-    assert found["a"] == pytest.approx(sk.roc_auc_score(y, p, multi_class="ovr"))
+    assert scores["p"] == pytest.approx(sk.precision_score(y, d, average=None)[2])
+    assert scores["r"] == pytest.approx(sk.recall_score(y, d, average=None)[2])
+    assert scores["m"] == pytest.approx(sk.f1_score(y, d, average="macro"))
+    assert scores["a"] == pytest.approx(sk.roc_auc_score(y, p, multi_class="ovr"))

@@ -1,4 +1,4 @@
-"""NetworkStack networks: each trial is what it would be alone, in values, gradients, masks and training."""
+"""Stacked networks: values, gradients, masks and training of each trial are those of a single network."""
 
 import copy
 
@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from evalign.estimators import mlp
-from evalign.papers.networks import NetworkStack, btg_net, stacked
-from evalign.papers.networks import _stacked as module
+from evalign.papers.networks import NetworkStack, _stack, btg_net, stack_networks
 
 SEEDS = (3, 1, 7)
 
@@ -22,7 +21,7 @@ def rows(*shape, seed=0, dtype=torch.float64):
 
 
 def alone(make):
-    """The networks as one would make them one by one."""
+    """The networks, created one by one."""
     networks = []
     for seed in SEEDS:
         torch.manual_seed(seed)
@@ -57,7 +56,7 @@ def test_values_and_gradients(kind, own):
         torch.testing.assert_close(network.weights.grad[k], gradient)
 
 
-def test_trials_do_not_touch_each_other():
+def test_trials_are_independent():
     network = stack_networks(small, SEEDS)
     network(rows(6, 4))[1].sum().backward()
     assert (network.weights.grad[1] != 0).any()
@@ -67,10 +66,10 @@ def test_trials_do_not_touch_each_other():
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("p", [0.5, 0.3])
-def test_masks_are_those_of_dropout_alone(monkeypatch, quick, dtype, p):
-    """Whichever way they are drawn: the quick one stands for `bernoulli_` only where it draws the same."""
+def test_masks_are_those_of_dropout_of_a_single_network(monkeypatch, quick, dtype, p):
+    """For both ways to draw them: the quick one replaces `bernoulli_` only where it draws the same values."""
     if not quick:
-        monkeypatch.setattr(module, "_bernoulli_is_uniform", lambda: False)
+        monkeypatch.setattr(_stack, "_bernoulli_is_uniform", lambda: False)
     network = stack_networks(lambda: small(p, dtype), SEEDS)
     x = rows(9, 4, dtype=dtype)
     first, second = network(x), network(x)
@@ -92,7 +91,7 @@ def test_masks_without_seeds_come_from_the_global_generator():
     assert not torch.equal(outputs[0], outputs[2])
 
 
-def test_no_mask_and_no_draw_in_evaluation():
+def test_evaluation_draws_no_masks():
     network = stack_networks(lambda: small(0.5), SEEDS).eval()
     states = [generator.get_state() for generator in network.generators]
     assert torch.equal(network(rows(9, 4)), network(rows(9, 4)))
@@ -148,7 +147,7 @@ def test_orders():
     assert torch.equal(first.sort(1).values, torch.arange(50).expand(2, 50))
 
 
-def test_the_global_generator_stays_as_it_was():
+def test_the_state_of_the_global_generator_is_preserved():
     torch.manual_seed(5)
     state = torch.get_rng_state()
     network = stack_networks(lambda: small(0.5), SEEDS)
@@ -158,7 +157,7 @@ def test_the_global_generator_stays_as_it_was():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_unstack_gives_the_networks_back():
+def test_unstack_returns_the_networks():
     networks = alone(lambda: small(0.5))
     network = stack_networks(networks)
     back = network.unstack()
@@ -172,7 +171,7 @@ def test_unstack_gives_the_networks_back():
     assert torch.equal(network.unstack()[0][0].weight, networks[0][0].weight)
 
 
-def test_stacking_copies():
+def test_stacking_copies_the_weights():
     networks = alone(small)
     network = stack_networks(networks)
     before = network.weights.clone()
@@ -181,15 +180,18 @@ def test_stacking_copies():
     assert torch.equal(network.weights, before)
 
 
-def test_saved_and_copied():
-    network, other = stack_networks(lambda: small(0.5), SEEDS), stack_networks(lambda: small(0.5), (10, 11, 12))
+def test_state_dict_and_deepcopy():
+    network, other = (
+        stack_networks(lambda: small(0.5), SEEDS),
+        stack_networks(lambda: small(0.5), (10, 11, 12)),
+    )
     other.load_state_dict(network.state_dict())
     assert torch.equal(other.eval()(rows(9, 4)), copy.deepcopy(network).eval()(rows(9, 4)))
     twin = copy.deepcopy(network)
-    assert torch.equal(twin(rows(9, 4)), network(rows(9, 4)))  # the random numbers are copied too
+    assert torch.equal(twin(rows(9, 4)), network(rows(9, 4)))  # the generators are copied too
 
 
-def test_one_parameter_holds_all_weights():
+def test_one_parameter_contains_all_weights():
     network = stack_networks(lambda: btg_net(6), range(10))
     assert [tuple(p.shape) for p in network.parameters()] == [(10, 769)]
 
@@ -208,17 +210,17 @@ def test_autocast():
     ([nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1))], "with linear layers, .*but got BatchNorm1d"),
     ([nn.Sequential(nn.Sequential(nn.Linear(2, 1)))], "with linear layers, .*but got Sequential"),
     ([nn.Sequential(nn.ReLU())], "with at least one linear layer, but got"),
-    ([mlp(2, 1, (3,)), mlp(2, 1, (4,))], "of the same form, .*but got"),
-    ([mlp(2, 1, (3,), 0.5), mlp(2, 1, (3,), 0.4)], "of the same form, .*but got"),
-    ([mlp(2, 1, (3,)), mlp(2, 1, (3,)).double()], "of the same form, .*but got"),
+    ([mlp(2, 1, (3,)), mlp(2, 1, (4,))], "with the same layers, .*but got"),
+    ([mlp(2, 1, (3,), 0.5), mlp(2, 1, (3,), 0.4)], "with the same layers, .*but got"),
+    ([mlp(2, 1, (3,)), mlp(2, 1, (3,)).double()], "with the same layers, .*but got"),
 ])  # fmt: skip
-def test_bad_networks(networks, words):
+def test_invalid_networks(networks, words):
     with pytest.raises(ValueError, match=f"Expected `networks` {words}"):
         stack_networks(networks)
 
 
-def test_bad_seeds():
-    with pytest.raises(ValueError, match="Expected `seeds` with one seed a trial where .*, but got None"):
+def test_invalid_seeds():
+    with pytest.raises(ValueError, match="Expected `seeds` with one seed per trial if .*, but got None"):
         stack_networks(small)
     with pytest.raises(ValueError, match="Expected `seeds` with one seed for each of 2 trials, but got 3"):
         stack_networks([small(), small()], SEEDS)
@@ -227,13 +229,13 @@ def test_bad_seeds():
 
 
 @pytest.mark.parametrize("shape", [(4,), (9, 5), (2, 9, 4), (3, 9, 5), (1, 3, 9, 4)])
-def test_bad_shape_of_rows(shape):
+def test_invalid_shape_of_rows(shape):
     network = stack_networks(small, SEEDS)
     assert isinstance(network, NetworkStack)
     with pytest.raises(ValueError, match=r"Expected `rows` of shape \(N, 4\) or \(3, N, 4\), but got shape"):
         network(rows(*shape))
 
 
-def test_bad_type_of_rows():
+def test_invalid_type_of_rows():
     with pytest.raises(ValueError, match=r"Expected `rows` of type torch.float64, but got torch.float32"):
         stack_networks(small, SEEDS)(rows(9, 4, dtype=torch.float32))
