@@ -26,23 +26,12 @@ def string(text):
 
 def as_python2(order=b"\x89"):
     """A batch as written by Python 2 and an old NumPy, instruction by instruction: the official format."""
-    array = (
-        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + string(b"b") + b"\x87R"
-    )
-    kind = (
-        b"cnumpy\ndtype\n" + string(b"u1") + b"K\x00K\x01\x87R(K\x03" + string(b"|") + b"NNN"
-    )
+    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + string(b"b") + b"\x87R"
+    kind = b"cnumpy\ndtype\n" + string(b"u1") + b"K\x00K\x01\x87R(K\x03" + string(b"|") + b"NNN"
     kind += b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     raw = PIXELS.tobytes("F" if order == b"\x88" else "C")
     state = b"(K\x01K\x03M\x00\x0c\x86" + kind + order + b"T" + struct.pack("<i", len(raw)) + raw + b"tb"
-    return (
-        b"\x80\x02}("
-        + string(b"data")
-        + array
-        + state
-        + string(b"labels")
-        + b"](K\x06K\x00K\x09eu."
-    )
+    return b"\x80\x02}(" + string(b"data") + array + state + string(b"labels") + b"](K\x06K\x00K\x09eu."
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])

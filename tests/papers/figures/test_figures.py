@@ -1,4 +1,4 @@
-"""Figures: their formulas, what is claimed of them, how they are written, and the command."""
+"""Figures: their formulas, the claims about them, and how they are written."""
 
 import csv
 import math
@@ -12,23 +12,22 @@ import torch
 
 from evalign.losses import SurrogateFBetaLoss
 from evalign.metrics import fbeta
-from evalign.papers import FIGURES, TABLES
-from evalign.papers import _lee_claims as claims
-from evalign.papers import _lee_panels as panels
-from evalign.papers.__main__ import main
-from evalign.papers._draw import draw
-from evalign.papers._figure import Claim, Figure, Line, Panel, correlation
-from evalign.papers._lee import COLUMNS, FASHION, PLANES
-from evalign.papers._plan import Plan
-from evalign.papers._results import Cell, Results
-from evalign.papers._table import Data
+from evalign.papers import FIGURES, MissingDataError, find, reproduce
+from evalign.papers._figure_page import to_csv, to_markdown
+from evalign.papers.figures import Claim, Line, Panel, PaperFigure, draw
+from evalign.papers.figures import _lee_claims as claims
+from evalign.papers.figures import _lee_panels as panels
+from evalign.papers.figures._figure import correlation
+from evalign.papers.figures._lee import COLUMNS, FASHION, PLANES
+from evalign.papers.studies import Cell, StudyPlan, StudyResults
+from evalign.papers.tables import PaperData
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NOTHING = StudyResults(StudyPlan(FIGURES["lee-figure1"].study, "small", 0, ()), {}, {})
 
 
 def curves(name, epoch, number):
-    """What a run might have given: loss and F-beta on a line for surrogates, on a parabola for soft ones."""
+    """Made-up curves: loss and F-beta are on a line for surrogates, on a parabola for soft losses."""
     score = epoch / 40 + number / 1000
     loss = 2 - 3 * score if name.startswith("surrogate") else (score - 0.25) ** 2
     values = {column.name: score for column in COLUMNS}
@@ -37,28 +36,28 @@ def curves(name, epoch, number):
 
 @pytest.fixture
 def results():
-    """A study with made curves: 20 epochs, two repetitions."""
+    """A study with made-up curves: 20 epochs, two repetitions."""
     plan = StudyPlan(FASHION, "small", 0, (FASHION.data[0].name,))
     cells = {}
     for data, row in plan.cells():
         runs = [[curves(row.name, epoch, number) for epoch in range(1, 21)] for number in (0, 1)]
-        both = [{key: [one[key] for one in run] for key in run[0]} for run in runs]
-        cells[data.name, row.name] = Cell([{}, {}], curves=both)
+        by_column = [{key: [epoch[key] for epoch in run] for key in run[0]} for run in runs]
+        cells[data.name, row.name] = Cell([{}, {}], curves=by_column)
     return StudyResults(plan, cells, {})
 
 
-def changed(results, **columns):
+def change(results, **columns):
     """The same study with other curves for a column of a row, `row__column=function of the old values`."""
     cells = dict(results.cells)
-    for name, change in columns.items():
+    for name, function in columns.items():
         row, column = (word.replace("_", " ") for word in name.split("__"))
         key = (FASHION.data[0].name, row)
-        made = [{**one, column: change(np.array(one[column])).tolist()} for one in cells[key].curves]
-        cells[key] = replace(cells[key], curves=made)
+        curves = [{**run, column: function(np.array(run[column])).tolist()} for run in cells[key].curves]
+        cells[key] = replace(cells[key], curves=curves)
     return replace(results, cells=cells)
 
 
-def test_figure_1_is_what_the_paper_prints():
+def test_figure_1_equals_the_formulas_of_the_paper():
     """Section 4: -log(1 - q), q and -log(1 - q); then -log(1 - q), q and log(1 + q) at beta = 1, P = 0.5."""
     a, b, c = ({line.series: line for line in panel.lines} for panel in panels.shapes(NOTHING))
     q = np.array(a["BCE"].x)
@@ -75,10 +74,10 @@ def test_figure_1_is_what_the_paper_prints():
 
 
 @pytest.mark.parametrize("beta", panels.BETAS)
-def test_where_the_surrogate_decides(beta):
-    """For rows that are positive by a chance e it is least at f = e beta^2 P / (P - e).
+def test_the_decision_boundary_of_the_surrogate(beta):
+    """For rows that are positive with probability e its minimum is at f = e beta^2 P / (P - e).
 
-    That is 0.5 where e = P / (1 + 2 beta^2 P).
+    That is 0.5 for e = P / (1 + 2 beta^2 P).
     """
     rate = panels.RATE
     edge = rate / (1 + 2 * beta**2 * rate)
@@ -98,9 +97,9 @@ def test_correlation_is_pearsons():
 
 
 def test_scatter_has_the_loss_and_the_score_of_the_same_beta(results):
-    found = panels.scatter(results, "surrogate")
-    assert [panel.title[-3:].strip(" =") for panel in found] == ["0.5", "1", "2", "3"]
-    for panel, beta in zip(found, panels.BETAS, strict=True):
+    scatter = panels.scatter(results, "surrogate")
+    assert [panel.title[-3:].strip(" =") for panel in scatter] == ["0.5", "1", "2", "3"]
+    for panel, beta in zip(scatter, panels.BETAS, strict=True):
         assert [(line.series, line.repetition) for line in panel.lines] == [
             (f"surrogate F{beta:g}", 1), (f"surrogate F{beta:g}", 2),
         ]  # fmt: skip
@@ -108,25 +107,25 @@ def test_scatter_has_the_loss_and_the_score_of_the_same_beta(results):
         np.testing.assert_allclose(panel.lines[0].x, 2 - 3 * np.arange(1, 21) / 40)
 
 
-def test_the_claim_of_a_line_holds_only_beyond_0_9(results):
+def test_the_claim_of_linearity_holds_only_beyond_0_9(results):
     claim, *_ = claims.scatter_claims(results, "surrogate", linear=True)
     assert claim.holds
-    assert "-1.000 for beta = 0.5, 1, 2, 3; of all 8 runs, at -0.9 or below: 8." in claim.here
+    assert "-1.000 for beta = 0.5, 1, 2, 3; 8 of all 8 runs are at or below -0.9." in claim.here
     noise = np.random.default_rng(0).normal(0, 0.3, 20)
-    worse = changed(results, surrogate_F2__running_loss=lambda y: y + noise)
+    worse = change(results, surrogate_F2__running_loss=lambda y: y + noise)
     claim, _, after = claims.scatter_claims(worse, "surrogate", linear=True)
     assert (claim.holds, after.holds) == (False, True)
-    assert "of all 8 runs, at -0.9 or below: 6." in claim.here
-    # Of the other loss the paper says the contrary: a parabola is no line.
+    assert "6 of all 8 runs are at or below -0.9." in claim.here
+    # For the other loss the paper claims the contrary, and a parabola is not a line.
     printed, weighted = claims.scatter_claims(results, "soft", linear=False)
     assert (printed.holds, weighted.holds) == (True, True)
     straight = {f"soft_F{beta:g}__running_loss": lambda y: -np.arange(len(y)) for beta in panels.BETAS[1:]}
-    printed, weighted = claims.scatter_claims(changed(results, **straight), "soft", linear=False)
+    printed, weighted = claims.scatter_claims(change(results, **straight), "soft", linear=False)
     assert (printed.holds, weighted.holds) == (False, True)  # three of four
 
 
 def test_coefficients_of_all_repetitions_and_betas(results):
-    table = panels.scatter_numbers(changed(results, MAE__running_F1=np.ones_like), "surrogate")
+    table = panels.scatter_numbers(change(results, MAE__running_F1=np.ones_like), "surrogate")
     heads = [word.strip() for word in table[0].split("|")[1:-1]]
     assert heads[1:5] == ["F0.5 score", "F1 score", "F2 score", "F3 score"]
     assert heads[5:] == [
@@ -145,17 +144,17 @@ def test_coefficients_of_logarithms_and_after_epochs():
     score = np.array([0.0, 0.1, 0.4, 0.3])
     running = {"running loss": [5.0, *-np.log(score[1:])], "running F2": score.tolist()}
     after = {"train loss": [1.0, 2.0, 3.0, 5.0], "train F2": [0.4, 0.3, 0.2, 0.0]}
-    made = Cell([{}], curves=[{**running, **after}])
-    assert panels.coefficients(made, 2.0, log=True) == [pytest.approx(-1, abs=1e-12)]
-    (plain,) = panels.coefficients(made, 2.0)
-    assert plain == pytest.approx(np.corrcoef(made.curves[0]["running loss"], score)[0, 1], abs=1e-12)
-    assert panels.coefficients(made, 2.0, source="train") == [pytest.approx(-1, abs=1e-12)]
+    cell = Cell([{}], curves=[{**running, **after}])
+    assert panels.coefficients(cell, 2.0, log=True) == [pytest.approx(-1, abs=1e-12)]
+    (plain,) = panels.coefficients(cell, 2.0)
+    assert plain == pytest.approx(np.corrcoef(cell.curves[0]["running loss"], score)[0, 1], abs=1e-12)
+    assert panels.coefficients(cell, 2.0, source="train") == [pytest.approx(-1, abs=1e-12)]
     never = Cell([{}], curves=[{"running loss": [1.0, 2.0], "running F2": [0.0, 0.0]}])
     assert math.isnan(panels.coefficients(never, 2.0, log=True)[0])
 
 
 def test_coefficients_with_the_score_of_balanced_classes(results):
-    # 10 positives and 90 negatives, of which 8 and 9 are taken, are 90 and 90, of which 72 and 9 are.
+    # 10 positives and 90 negatives, 8 and 9 of them predicted as positive, correspond to 90 and 90, 72 and 9.
     matrix = torch.tensor([[81.0, 9.0], [18.0, 72.0]])
     score = panels.balanced_fbeta(8 / 17, 0.8, 2.0)
     assert score == pytest.approx(float(fbeta(2)(matrix)), abs=1e-6)
@@ -164,16 +163,16 @@ def test_coefficients_with_the_score_of_balanced_classes(results):
     scores = [panels.balanced_fbeta(p, r, 1.0) for p, r in zip(precisions, recalls, strict=True)]
     assert scores[1] == 0
     curves = {"running F1": recalls, "running precision": precisions, "running recall": recalls}
-    made = Cell([{}], curves=[{**curves, "running loss": [-one for one in scores]}])
-    assert panels.coefficients(made, 1.0, balanced=True) == [pytest.approx(-1, abs=1e-12)]
-    assert panels.coefficients(made, 1.0)[0] > -0.999
-    _, weighed, _ = claims.scatter_claims(results, "surrogate", linear=True)
+    cell = Cell([{}], curves=[{**curves, "running loss": [-one for one in scores]}])
+    assert panels.coefficients(cell, 1.0, balanced=True) == [pytest.approx(-1, abs=1e-12)]
+    assert panels.coefficients(cell, 1.0)[0] > -0.999
+    _, balanced, _ = claims.scatter_claims(results, "surrogate", linear=True)
     cells = {name: cell for name, _, cell in panels.cells_with_curves(results)}
     first = [
         panels.coefficients(cells[f"surrogate F{beta:g}"], beta, balanced=True)[0] for beta in panels.BETAS
     ]
-    assert f"are {', '.join(f'{value:.3f}' for value in first)} for" in weighed.here
-    assert weighed.holds == (max(first) <= -0.9)
+    assert f"are {', '.join(f'{value:.3f}' for value in first)} for" in balanced.here
+    assert balanced.holds == (max(first) <= -0.9)
 
 
 def test_convergence_draws_the_median_of_the_repetitions(results):
@@ -189,9 +188,9 @@ def test_convergence_draws_the_median_of_the_repetitions(results):
 
 def test_the_claims_of_figure_2(results):
     def holds(**columns):
-        return [claim.holds for claim in claims.convergence_claims(changed(results, **columns))]
+        return [claim.holds for claim in claims.convergence_claims(change(results, **columns))]
 
-    assert holds() == [False, False]  # all alike: none is slower, BCE reaches 0.5
+    assert holds() == [False, False]  # all losses are alike: none is slower, BCE reaches 0.5
     late = {"surrogate_F2__train_F1": lambda y: y**0.2, "surrogate_F3__train_F1": lambda y: y**0.2}
     assert holds(**late) == [False, False]
     late = {"surrogate_F2__train_F1": lambda y: y**8, "surrogate_F3__train_F1": lambda y: y**8}
@@ -199,22 +198,22 @@ def test_the_claims_of_figure_2(results):
 
 
 def test_the_claims_of_figure_5(results):
-    def made(**columns):
-        return claims.accuracy_claims(changed(results, **columns))
+    def find_claims(**columns):
+        return claims.accuracy_claims(change(results, **columns))
 
-    # All alike, and the first named is a surrogate.
-    assert [claim.holds for claim in made()] == [False, False, True]
+    # All losses are alike, and the first one is a surrogate.
+    assert [claim.holds for claim in find_claims()] == [False, False, True]
     slow = {"MAE__train_F1": lambda y: y**8, "BCE__train_F1": lambda y: y**8}
     best = {"soft_F1__test_accuracy": lambda y: y + 0.3, "soft_F3__validation_F1": lambda y: y + 0.1}
     for recall, trivial in ((0.0, True), (0.5, False)):
-        found = made(**slow, **best, soft_F1__train_recall=lambda y, r=recall: np.full_like(y, r))
+        found = find_claims(**slow, **best, soft_F1__train_recall=lambda y, r=recall: np.full_like(y, r))
         assert [claim.holds for claim in found] == [True, trivial, False]
         assert "soft F1 with" in found[1].here
         assert "soft F3 with 0.60" in found[2].here
 
 
 @pytest.mark.parametrize("name", ["lee-figure2", "lee-figure3"])
-def test_curves_become_a_picture(name, results):
+def test_curves_are_drawn(name, results):
     figure = FIGURES[name]
     assert draw(figure.kind, figure.panels(results)).startswith(PNG)
 
@@ -230,34 +229,30 @@ def test_every_figure_has_runs_numbers_and_claims(results):
     assert lines == ["surrogate F1", "soft F1", "surrogate F1", "soft F1"]
 
 
-def test_a_path_that_never_moves_is_drawn():
+def test_a_constant_path_is_drawn():
     line = Line("soft F1", (1.0, 0.9), (0.0, 0.0), 1)
     assert draw("scatter", [Panel("t", "x", "y", (line,))] * 4).startswith(PNG)
 
 
-def test_runs_that_failed_are_told_not_claimed(results):
-    from evalign.papers._figure_report import to_csv, to_markdown
-
+def test_failed_runs_are_reported_and_nothing_is_claimed(results):
     figure = FIGURES["lee-figure3"]
     key = (FASHION.data[0].name, "surrogate F2")
     lost = replace(results, cells={**results.cells, key: Cell(errors=["ValueError: no"])})
     text = to_markdown(figure, lost, "p.png")
-    assert "Some runs are not done or failed" in text
+    assert "Some runs are unfinished or failed" in text
     assert "- Failed: surrogate F2 on fashion_mnist_tshirt: ValueError: no." in text
     assert "Holds here" not in text
     assert "surrogate F2" not in to_csv(figure, lost, figure.panels(lost))
     assert draw(figure.kind, figure.panels(lost)).startswith(PNG)
 
 
-def test_figures_of_formulas_need_neither_data_nor_storage(tmp_path, capsys, monkeypatch):
+def test_figures_of_formulas_need_neither_data_nor_storage(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["lee-figure1", "--out", "out"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        f"out/lee-figure1-small.{end}" for end in ("md", "csv", "png")
-    ]
+    files = reproduce("lee-figure1", out="out").files
+    assert [str(file) for file in files] == [f"out/lee-figure1-small.{end}" for end in ("md", "csv", "png")]
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
     page = (tmp_path / "out" / "lee-figure1-small.md").read_text()
-    assert "`python -m evalign.papers lee-figure1 --scale small --seed 0`" in page
+    assert "`evalign reproduce lee-figure1 --scale small --seed 0`" in page
     assert "![the shapes of the losses](lee-figure1-small.png)" in page
     assert "- Date: 20" in page
     text = (tmp_path / "out" / "lee-figure1-small.csv").read_text()
@@ -268,28 +263,27 @@ def test_figures_of_formulas_need_neither_data_nor_storage(tmp_path, capsys, mon
     assert (tmp_path / "out" / "lee-figure1-small.png").read_bytes().startswith(PNG)
 
 
-def test_the_command_knows_figures(capsys):
-    assert main(["--list"]) == 0
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == [*TABLES, *(f"lee-figure{number}" for number in range(1, 8))]
-    assert main(["lee-figur3"]) == 2
-    assert "Did you mean 'lee'-figure3" in capsys.readouterr().err
+def test_figures_by_name():
+    assert list(FIGURES) == [f"lee-figure{number}" for number in range(1, 8)]
+    assert all(find(name) is figure for name, figure in FIGURES.items())
+    with pytest.raises(ValueError, match="but got 'lee-figur3'. Did you mean .*'lee-figure3'"):
+        find("lee-figur3")
 
 
-def test_a_figure_without_its_data_tells_what_to_do(tmp_path, monkeypatch, capsys, storage):
-    from evalign.papers import _data
+def test_the_error_for_a_figure_without_its_data_explains_what_to_do(tmp_path, monkeypatch, run):
+    from evalign.papers.data import _parts
 
-    def absent(name):
+    def load(name):
         raise FileNotFoundError(f"Put {name} there.")
 
-    monkeypatch.setattr(_data, "load", absent)
-    assert main(["lee-figure3", "--storage", storage, "--out", str(tmp_path / "out")]) == 1
-    assert "lee-figure3: Put fashion_mnist_tshirt there." in capsys.readouterr().err
+    monkeypatch.setattr(_parts, "load", load)
+    with pytest.raises(MissingDataError, match="Put fashion_mnist_tshirt there."):
+        run("lee-figure3")
     assert not (tmp_path / "out").exists()
 
 
 def test_figures_share_the_runs_of_their_study(photos, run, trials):
-    study = replace(PLANES, name="toy", data=(PaperData("cifar10_airplane", "Made", "darknet_tiny"),))
+    study = replace(PLANES, name="toy", data=(PaperData("cifar10_airplane", "Toy", "darknet_tiny"),))
     scale = replace(PLANES.small, trials=1, settings={**PLANES.small.settings, "max_epochs": 2})
     study = replace(study, rows=(*study.rows[:1], *study.rows[-1:]), small=scale)
     first = replace(FIGURES["lee-figure6"], study=study, claims=lambda _: [])
@@ -298,16 +292,16 @@ def test_figures_share_the_runs_of_their_study(photos, run, trials):
     assert len(trials()) == 2
     second = PaperFigure(
         "lee-other", "t", "c", "scatter", study, first.panels, lambda _: ["| 1 |"],
-        lambda _: [Claim("It is so.", "It is.", True)],
+        lambda _: [Claim("It rises.", "It does.", True)],
     )  # fmt: skip
     page = run(second).files[0].read_text()
-    assert "| It is so. | It is. | yes |" in page
+    assert "| It rises. | It does. | yes |" in page
     assert len(trials()) == 2  # none was run again
     rows = list(csv.DictReader(files[1].read_text().splitlines()))
     assert [(row["series"], row["point"]) for row in rows] == [("surrogate F0.5", at) for at in "12"]
     assert "max_epochs 2" in files[0].read_text()
 
 
-def test_matplotlib_is_imported_to_draw_only():
+def test_matplotlib_is_imported_only_to_draw():
     code = "import sys, evalign.papers; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

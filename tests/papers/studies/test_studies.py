@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from optuna.exceptions import StorageInternalError
+from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 from toys import BROKEN, TOY
 
@@ -15,6 +17,7 @@ from evalign.papers import MissingDataError, _reproduce
 from evalign.papers.studies import StudyPlan, StudyQueue, _borrow, _queue, _workers, work
 from evalign.papers.studies._storage import StudyStorage
 from evalign.papers.tables import PaperColumn, PaperData, PaperRow, Scale
+from evalign.papers.training import Outcome
 
 SCRIPT = Path(__file__).parents[1] / "toys.py"
 PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
@@ -167,6 +170,18 @@ def test_a_point_whose_worker_died_before_its_first_heartbeat_is_run_again(stora
     monkeypatch.setattr(_queue, "FIRST_HEARTBEAT", 0.0)
     time.sleep(1.1)
     assert queue.refill() == 1
+
+
+def test_a_heartbeat_survives_a_database_that_is_unreachable(storage, monkeypatch):
+    def record_heartbeat(*_):
+        raise StorageInternalError("The connection is lost.")
+
+    monkeypatch.setattr(RDBStorage, "record_heartbeat", record_heartbeat)
+    queue = StudyQueue(StudyStorage(storage), PLAN)
+    queue.fill()
+    outcome = Outcome([{}], 0.5, [1], 1.0)
+    assert queue.run_next(lambda trial, point: outcome)
+    assert list(queue.progress().done.values()) == [outcome]
 
 
 def test_a_point_that_kills_its_workers_is_given_up(storage):
