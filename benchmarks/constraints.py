@@ -57,7 +57,7 @@ def main() -> None:
         if found is None:
             print(f"| {name} | not found: set EVALIGN_DATA | | | | |")
             continue
-        x, y = _data.some(*found, options.rows)
+        x, y = _data.sample_rows(*found, options.rows)
         got: dict[str, list[tuple[float, float]]] = {}
         for split in range(options.splits):
             train, test = next(StratifiedShuffleSplit(1, test_size=0.2, random_state=split).split(x, y))

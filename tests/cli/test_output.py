@@ -16,8 +16,7 @@ from evalign import __version__, papers
 from evalign.cli import _evaluate, main
 from evalign.datasets import NAMES
 from evalign.metrics import NAMED
-from evalign.papers import _reproduce
-from evalign.papers._data import MissingDataError
+from evalign.papers import MissingDataError, Reproduction
 from evalign.selection import METHODS
 
 COMMANDS = [
@@ -159,7 +158,7 @@ class TestReproduce:
             missing = {"adult": "Put it into a folder."}  # noqa: RUF012
 
         Results.complete = complete
-        return _reproduce.Reproduction(Results(), (Path("a.md"), Path("a.csv")) if complete else ())
+        return Reproduction(Results(), (Path("a.md"), Path("a.csv")) if complete else ())
 
     def test_complete(self, run, runs):
         asked = runs(self.made(True))
