@@ -73,7 +73,7 @@ def test_size_of_resnets_is_that_of_torchvision(make, size, tensors):
 
 @pytest.mark.parametrize("make", [resnet18, resnet34])
 def test_size_with_the_small_stem(make):
-    """A 3 x 3 convolution in place of a 7 x 7 one."""
+    """A 3 x 3 convolution instead of a 7 x 7 one."""
     large, small = (on_meta_device(make, 10, stem=stem) for stem in ("imagenet", "small"))
     assert count(large) - count(small) == (7 * 7 - 3 * 3) * 3 * 64
 

@@ -76,10 +76,10 @@ def test_every_point_is_run_exactly_once(run, trials, uninterrupted):
 
 def test_trials_run_at_the_setting_with_the_lowest_validation_loss(run, trials):
     run(TOY)
-    found = [trial for trial in trials() if trial.user_attrs["point"]["row"] == "Dice"]
-    grid = [trial for trial in found if trial.user_attrs["point"]["stage"] == "grid"]
+    dice = [trial for trial in trials() if trial.user_attrs["point"]["row"] == "Dice"]
+    grid = [trial for trial in dice if trial.user_attrs["point"]["stage"] == "grid"]
     best = min(grid, key=lambda trial: trial.value).user_attrs["point"]["setting"]
-    runs = [trial.user_attrs["point"] for trial in found if trial not in grid]
+    runs = [trial.user_attrs["point"] for trial in dice if trial not in grid]
     assert [point["setting"] for point in runs] == [best, best]
     assert [point["seeds"] for point in runs] == [[1], [2]]
 

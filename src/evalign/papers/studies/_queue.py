@@ -67,12 +67,12 @@ class StudyQueue:
         until = time.monotonic() + SILENCE
         while "identity" not in self.study.user_attrs and time.monotonic() < until:
             time.sleep(0.1)
-        stored = self.study.user_attrs.get("identity", wanted)
-        self.study.set_user_attr("identity", stored)
-        if stored != wanted:
+        identity = self.study.user_attrs.get("identity", wanted)
+        self.study.set_user_attr("identity", identity)
+        if identity != wanted:
             raise expected(
                 "storage", f"without a study {self.plan.name!r} of another configuration",
-                f"one created with configuration {stored}, not {wanted}",
+                f"one created with configuration {identity}, not {wanted}",
                 "Use another `storage`, or delete that study.",
             )  # fmt: skip
 

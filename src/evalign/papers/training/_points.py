@@ -52,9 +52,9 @@ class Point:
         return {**vars(self), "setting": dict(self.setting), "seeds": list(self.seeds)}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Point:
-        """Read what `to_dict` returned."""
-        return cls(**{**stored, "seeds": tuple(stored["seeds"])})
+    def from_dict(cls, values: Mapping[str, Any]) -> Point:
+        """Build a point from the result of `to_dict`."""
+        return cls(**{**values, "seeds": tuple(values["seeds"])})
 
 
 @dataclass(frozen=True)
