@@ -1,4 +1,4 @@
-"""The papers' datasets for benchmarks, prepared as the papers do; looked for in `EVALIGN_DATA`."""
+"""The papers' datasets for benchmarks, prepared as in the papers and read from the folder `EVALIGN_DATA`."""
 
 import os
 from pathlib import Path
@@ -7,31 +7,32 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
-import evalign as ev
+from evalign.papers import data as papers_data
 
-BESIDE = Path("../shared/data")
+#: Used if the variable EVALIGN_DATA is not set.
+DEFAULT_FOLDER = Path("../shared/data")
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Features as flat rows of float32 and classes, or None if the files are not there."""
-    if "EVALIGN_DATA" not in os.environ and BESIDE.is_dir():
-        os.environ["EVALIGN_DATA"] = str(BESIDE)
+    """Return features as flat rows of float32 and classes, or None if the files are missing."""
+    if "EVALIGN_DATA" not in os.environ and DEFAULT_FOLDER.is_dir():
+        os.environ["EVALIGN_DATA"] = str(DEFAULT_FOLDER)
     try:
-        data = ev.datasets.load(name.removesuffix("-pca"), download=False)
+        data = papers_data.load(name.removesuffix("-pca"), download=False)
     except FileNotFoundError:
         return None
     x = data.X.reshape(len(data.y), -1).astype(np.float32, copy=False)
     if data.X.dtype == np.uint8:
         x = x / 255
     if name.endswith("-pca"):
-        # Without labels and on all rows: components that hold 80 % of the variance, at most 64.
+        # Without labels and on all rows: the components that explain 80 % of the variance, at most 64.
         x = PCA(0.8, svd_solver="full").fit_transform(x)[:, :64].astype(np.float32)
     return x, data.y
 
 
-def some(x: np.ndarray, y: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many rows, with the same shares of all classes; seed 0."""
+def sample_rows(x: np.ndarray, y: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most `rows` rows, stratified by class, drawn with seed 0."""
     if rows is None or rows >= len(y):
         return x, y
-    kept, _ = train_test_split(np.arange(len(y)), train_size=rows, stratify=y, random_state=0)
-    return x[np.sort(kept)], y[np.sort(kept)]
+    sample, _ = train_test_split(np.arange(len(y)), train_size=rows, stratify=y, random_state=0)
+    return x[np.sort(sample)], y[np.sort(sample)]

@@ -57,7 +57,7 @@ def main() -> None:
         if data is None:
             print(f"| {name} | not found: set EVALIGN_DATA | | | | |")
             continue
-        x, y = _data.some(*data, options.rows)
+        x, y = _data.sample_rows(*data, options.rows)
         scores: dict[str, list[tuple[float, float]]] = {}
         for split in range(options.splits):
             train, test = next(StratifiedShuffleSplit(1, test_size=0.2, random_state=split).split(x, y))

@@ -70,7 +70,7 @@ def main() -> None:
         if data is None:
             print(f"\n{name}: not found; set EVALIGN_DATA")
             continue
-        x, y = _data.some(*data, options.rows)
+        x, y = _data.sample_rows(*data, options.rows)
         for metric in options.metrics or PAIRS[name]:
             methods = {method: method for method in options.methods}
             if not options.without_bags:

@@ -1,13 +1,13 @@
-"""Ten trials of a small network trained as one stacked network, against one by one.
+"""Ten trials of a small network, trained as one stack of networks and one by one.
 
 The network of Tsoi et al. (2022) on mammography, with their F1 loss over nine thresholds, batches of 256,
-dropout 0.5 and Adam. Trial k begins with `torch.manual_seed(k)`: weights, orders of rows and masks of
-dropout are the same both ways, so that the results can be compared: the validation losses after every
-epoch and the weights at the end. Both ways take turns; the median ratio of their times counts.
+dropout 0.5 and Adam. Trial k starts with `torch.manual_seed(k)`: both ways use the same weights, orders of
+rows and dropout masks, so that the validation losses after every epoch and the final weights can be
+compared. The two ways alternate; the median ratio of their times is reported.
 
-In single precision a few weights may differ by more than rounding: a row that meets a unit within 1e-7 of
-the kink of its ReLU has a gradient one way and none the other way. With seeds 0 to 9 this happens once, to
-unit 13 of trial 1 in step 320; the losses hardly notice, and in double precision it does not happen.
+In single precision a few weights may differ by more than rounding: a row that reaches a unit within 1e-7 of
+the kink of its ReLU has a gradient one way and none the other way. With seeds 0 to 9 this happens once, for
+unit 13 of trial 1 in step 320, with hardly any effect on the losses; in double precision it does not happen.
 
     python benchmarks/stacked_trials.py [--epochs 10] [--turns 5] [--trials 10]
 """
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 import evalign as ev
-from evalign.papers.networks import btg_net, stacked, trial_losses
+from evalign.papers.networks import btg_net, stack_networks, trial_losses
 from evalign.softsets import LinearStep
 
 BATCH = 256
@@ -33,8 +33,8 @@ RATE = 1e-3
 Result = tuple[Tensor, list[nn.Sequential]]
 
 
-class Data:
-    """Mammography, 80 % of the rows to train on, features centred and scaled by them; seed 0."""
+class Mammography:
+    """Mammography, with 80 % of the rows for training, by which features are standardised; seed 0."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         table = ev.datasets.load("mammography")
@@ -49,7 +49,7 @@ class Data:
 
 
 def take(values: Tensor, rows: Tensor) -> Tensor:
-    """`values[rows]`, which is slow for many rows."""
+    """Return `values[rows]`, faster than by indexing with many rows."""
     return values.index_select(0, rows.flatten()).view(*rows.shape, *values.shape[1:])
 
 
@@ -57,8 +57,8 @@ def criterion() -> ev.MetricLoss:
     return ev.MetricLoss("f1", task="binary", step=LinearStep(0.2), thresholds="btg")
 
 
-def one_by_one(data: Data, trials: int, epochs: int) -> Result:
-    """The plain loop, trial after trial."""
+def train_one_by_one(data: Mammography, trials: int, epochs: int) -> Result:
+    """Train trial after trial in a plain loop."""
     losses, networks = [], []
     for seed in range(trials):
         torch.manual_seed(seed)
@@ -77,14 +77,15 @@ def one_by_one(data: Data, trials: int, epochs: int) -> Result:
     return torch.stack(losses).view(trials, epochs), networks
 
 
-def at_once(data: Data, trials: int, epochs: int) -> Result:
-    """The same loop over one stacked network."""
-    network, loss = stacked(lambda: btg_net(data.x.shape[1]).to(data.x.dtype), range(trials)), criterion()
+def train_stack(data: Mammography, trials: int, epochs: int) -> Result:
+    """Train all trials in the same loop over one stack."""
+    network = stack_networks(lambda: btg_net(data.x.shape[1]).to(data.x.dtype), range(trials))
+    loss = criterion()
     optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
     losses = []
     for _ in range(epochs):
         network.train()
-        for rows in network.orders(len(data.y)).split(BATCH, dim=1):
+        for rows in network.draw_orders(len(data.y)).split(BATCH, dim=1):
             optimizer.zero_grad()
             trial_losses(loss, network(take(data.x, rows)), take(data.y, rows)).sum().backward()
             optimizer.step()
@@ -95,21 +96,21 @@ def at_once(data: Data, trials: int, epochs: int) -> Result:
 
 
 def differences(one: Result, other: Result) -> tuple[float, float]:
-    """The largest difference of validation losses and of weights."""
+    """Return the largest difference of validation losses and of weights."""
     pairs = zip(
         *([p for network in result[1] for p in network.parameters()] for result in (one, other)), strict=True
     )
     return (one[0] - other[0]).abs().max().item(), max((a - b).abs().max().item() for a, b in pairs)
 
 
-def timed(run, *arguments) -> tuple[float, Result]:
+def measure_time(run, *arguments) -> tuple[float, Result]:
     start = time.perf_counter()
     result = run(*arguments)
     return time.perf_counter() - start, result
 
 
-def losses_beside(trials: int, turns: int = 200) -> dict[str, float]:
-    """Microseconds of the loss and its gradient on one batch: in a loop, by vmap, by `trial_losses`."""
+def measure_losses(trials: int, turns: int = 200) -> dict[str, float]:
+    """Return the microseconds of loss and gradient on one batch: in a loop, by vmap, by `trial_losses`."""
     loss, generator = criterion(), torch.Generator().manual_seed(0)
     logits = torch.randn(trials, BATCH, 1, generator=generator, requires_grad=True)
     targets = (torch.rand(trials, BATCH, generator=generator) < 0.05).long()
@@ -121,7 +122,7 @@ def losses_beside(trials: int, turns: int = 200) -> dict[str, float]:
     times = {name: [] for name in ways}
     for _ in range(turns):
         for name, way in ways.items():
-            times[name].append(timed(lambda way=way: way().sum().backward())[0])
+            times[name].append(measure_time(lambda way=way: way().sum().backward())[0])
     return {name: 1e6 * statistics.median(values) for name, values in times.items()}
 
 
@@ -138,19 +139,22 @@ def main() -> None:
     machine = f"{platform.machine()} with {os.cpu_count()} cores"
     print(f"torch {torch.__version__}, {machine}, 1 thread, {datetime.date.today()}")
     print(f"{trials} trials with seeds 0 to {trials - 1}, batch {BATCH}, {epochs} epochs\n")
-    print("| numbers | one by one, s | stacked, s | speed-up | losses differ by | weights differ by |")
+    print("| precision | one by one, s | stacked, s | speed-up | losses differ by | weights differ by |")
     print("|---|---|---|---|---|---|")
     for dtype in (torch.float32, torch.float64):
-        arguments = Data(dtype), trials, epochs
-        turns = [(timed(one_by_one, *arguments), timed(at_once, *arguments)) for _ in range(options.turns)]
+        arguments = Mammography(dtype), trials, epochs
+        turns = [
+            (measure_time(train_one_by_one, *arguments), measure_time(train_stack, *arguments))
+            for _ in range(options.turns)
+        ]
         alone, together = (statistics.median(turn[way][0] for turn in turns) for way in (0, 1))
         ratios = sorted(turn[0][0] / turn[1][0] for turn in turns)
         speed = f"{statistics.median(ratios):.1f}x ({ratios[0]:.1f} to {ratios[-1]:.1f})"
         in_losses, in_weights = differences(turns[0][0][1], turns[0][1][1])
         cells = f"{alone:.2f} | {together:.2f} | {speed} | {in_losses:.1e} | {in_weights:.1e}"
         print(f"| {str(dtype).removeprefix('torch.')} | {cells} |", flush=True)
-    beside = ", ".join(f"{name} {value:.0f}" for name, value in losses_beside(trials).items())
-    print(f"\nLoss and gradient of a batch of {trials} trials, microseconds: {beside}.")
+    times = ", ".join(f"{name} {value:.0f}" for name, value in measure_losses(trials).items())
+    print(f"\nLoss and gradient of a batch of {trials} trials, microseconds: {times}.")
 
 
 if __name__ == "__main__":

@@ -103,3 +103,15 @@ def script(forks, tmp_path_factory):
     for process in processes:
         if process.poll() is None:
             process.ended(signal.SIGKILL)
+
+
+@pytest.fixture
+def data_home(tmp_path, monkeypatch):
+    """An empty folder EVALIGN_DATA and an empty cache, so that no data of this machine is seen."""
+    from evalign.datasets import _source
+
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("EVALIGN_DATA", str(folder))
+    monkeypatch.setattr(_source, "cache_folder", lambda: tmp_path / "cache")
+    return folder

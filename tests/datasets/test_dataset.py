@@ -7,13 +7,13 @@ from sklearn.model_selection import train_test_split
 from evalign.datasets import Dataset, load, normalise, standardise
 
 
-def made(y, **more):
+def dataset(y, **options):
     y = np.asarray(y)
-    return Dataset("made", np.zeros((len(y), 2)), y, ("a", "b"), ("no", "yes"), "nobody", **more)
+    return Dataset("toy", np.zeros((len(y), 2)), y, ("a", "b"), ("no", "yes"), "nobody", **options)
 
 
 def test_a_split_has_64_16_20_percent_of_every_class():
-    data = made(np.repeat([0, 1, 2], [1000, 200, 50]))
+    data = dataset(np.repeat([0, 1, 2], [1000, 200, 50]))
     parts = data.split(seed=3)
     assert [np.bincount(data.y[rows]).tolist() for rows in parts] == [
         [640, 128, 32],
@@ -23,15 +23,15 @@ def test_a_split_has_64_16_20_percent_of_every_class():
     assert sorted(np.concatenate(parts)) == list(range(1250))
 
 
-def test_a_split_follows_its_seed():
-    data = made(np.tile([0, 1], 100))
+def test_a_split_depends_on_its_seed_only():
+    data = dataset(np.tile([0, 1], 100))
     first, again, other = data.split(seed=1), data.split(seed=1), data.split(seed=2)
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not np.array_equal(first.test, other.test)
     assert np.array_equal(data.split().train, data.split(seed=np.int64(0)).train)
 
 
-def test_a_split_is_that_of_two_calls_of_train_test_split():
+def test_a_split_equals_two_calls_of_train_test_split():
     data = load("mammography")
     rest, test = train_test_split(np.arange(len(data.y)), test_size=0.2, stratify=data.y, random_state=5)
     train, valid = train_test_split(rest, test_size=0.2, stratify=data.y[rest], random_state=5)
@@ -39,8 +39,8 @@ def test_a_split_is_that_of_two_calls_of_train_test_split():
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_an_official_test_part_is_kept_and_the_rest_split():
-    data = made(np.tile([0, 1], 100), official_test=np.arange(150, 200))
+def test_an_official_test_part_is_used_and_the_rest_split():
+    data = dataset(np.tile([0, 1], 100), official_test=np.arange(150, 200))
     train, valid, test = data.split(seed=7)
     assert test.tolist() == list(range(150, 200))
     assert (len(train), len(valid)) == (120, 30)
@@ -48,22 +48,22 @@ def test_an_official_test_part_is_kept_and_the_rest_split():
     assert [len(rows) for rows in data.split(official=False)] == [128, 32, 40]
 
 
-def test_strata_rule_where_y_is_not_a_list():
+def test_splits_are_stratified_by_strata_if_there_are_any():
     strata = np.repeat([1, 2], [80, 20])
     data = Dataset("graph", np.zeros((100, 6, 3)), np.zeros((100, 6, 6)), (), (), "", strata=strata)
     assert [np.bincount(strata[rows])[1:].tolist() for rows in data.split()] == [[51, 13], [13, 3], [16, 4]]
 
 
 @pytest.mark.parametrize("y", [[0, 1], [0] * 50 + [1], []])
-def test_too_few_rows_to_split_are_refused(y):
-    with pytest.raises(ValueError, match="Expected `made` to have enough rows of every class to split"):
-        made(y).split()
+def test_too_few_rows_to_split_are_rejected(y):
+    with pytest.raises(ValueError, match="Expected `toy` to have enough rows of every class to split"):
+        dataset(y).split()
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 0.5, "0", None, True])
-def test_bad_seeds_are_refused(seed):
+def test_invalid_seeds_are_rejected(seed):
     with pytest.raises(ValueError, match="Expected `seed` to be a whole number"):
-        made([0, 1] * 20).split(seed=seed)
+        dataset([0, 1] * 20).split(seed=seed)
 
 
 def test_standardise_uses_the_training_rows_only():
@@ -78,7 +78,7 @@ def test_standardise_uses_the_training_rows_only():
     np.testing.assert_array_equal(standardise(X, np.arange(100) < 60)[:60], scaled[:60])
 
 
-def test_standardise_only_centres_what_never_varies():
+def test_standardise_only_centres_a_constant_feature():
     X = np.array([[0.1, 1.0], [0.1, 2.0], [0.1, 3.0], [0.3, 9.0]])
     np.testing.assert_allclose(standardise(X, [0, 1, 2])[:, 0], [0, 0, 0, 0.2], atol=1e-6)
 
@@ -91,7 +91,7 @@ def test_standardise_scales_the_last_axis_of_images_and_graphs():
     assert scaled.shape == X.shape
 
 
-def test_standardise_refuses_what_has_no_rows():
+def test_standardise_rejects_data_without_rows():
     with pytest.raises(ValueError, match="Expected `train` to select at least one row"):
         standardise(np.zeros((3, 2)), np.array([], dtype=int))
     with pytest.raises(ValueError, match="Expected `X` with rows and features"):
@@ -115,12 +115,12 @@ def test_normalise_subtracts_the_mean_of_each_pixel_of_the_training_rows():
 
 
 @pytest.mark.parametrize("images", [np.zeros((2, 3, 3)), np.zeros((2, 3, 3, 1)), np.zeros((2, 3), np.uint8)])
-def test_normalise_refuses_what_is_no_images(images):
+def test_normalise_rejects_anything_but_images(images):
     with pytest.raises(ValueError, match="Expected `images` to be uint8 of shape"):
         normalise(images)
 
 
-def test_normalise_repeats_grey_only():
+def test_normalise_repeats_only_grey_images():
     with pytest.raises(ValueError, match="Expected `channels` to be 3"):
         normalise(np.zeros((1, 2, 2, 3), np.uint8), channels=1)
     with pytest.raises(ValueError, match="Expected `channels` to be at least 1"):

@@ -1,4 +1,4 @@
-"""Tables in their official formats, and files that are not what they should be."""
+"""Tables in their official formats, and broken or wrong files."""
 
 import gzip
 import math
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from evalign.datasets import _tables, load
-from evalign.datasets import reading as _read
 
 ADULT_TRAIN = """\
 39, State-gov, 77516, Bachelors, 13, Widowed, Sales, Not-in-family, White, Male, 2174, 0, 40, Peru, <=50K
@@ -25,9 +24,9 @@ ADULT_TEST = """\
 
 @pytest.fixture
 def rows(monkeypatch):
-    """As many rows as the small files here have."""
+    """Make the row counts of the small files in this module the official ones."""
     for file, count in {"adult.data": 3, "adult.test": 2, "creditcard.csv": 2, "cp_binary.csv": 2}.items():
-        monkeypatch.setitem(_read.ROWS, file, count)
+        monkeypatch.setitem(_tables.ROWS, file, count)
 
 
 def put(folder, name, text):
@@ -47,9 +46,9 @@ def transaction(amount, label, v1="0.5"):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_adult_drops_the_weight_and_codes_the_text(home, rows, suffix):
-    put(home / "adult", f"adult.data{suffix}", ADULT_TRAIN)
-    put(home / "adult", f"adult.test{suffix}", ADULT_TEST)
+def test_adult_drops_the_weight_and_codes_the_text(data_home, rows, suffix):
+    put(data_home / "adult", f"adult.data{suffix}", ADULT_TRAIN)
+    put(data_home / "adult", f"adult.test{suffix}", ADULT_TEST)
     data = load("adult")
     assert data.X.shape == (5, 13)
     assert "fnlwgt" not in data.feature_names
@@ -58,7 +57,7 @@ def test_adult_drops_the_weight_and_codes_the_text(home, rows, suffix):
     column = {name: data.X[:, i].tolist() for i, name in enumerate(data.feature_names)}
     assert column["age"] == [39, 50, 38, 25, 28]
     assert column["capital-loss"] == [0, 0, 0, 7, 0]
-    # Codes follow the alphabet, over both files; a question mark is a category of its own.
+    # Codes are in alphabetical order over both files; a question mark is a category.
     assert column["workclass"] == [3, 0, 2, 2, 1]
     assert column["education"] == [2, 2, 3, 0, 1]
     assert column["native-country"] == [2, 1, 0, 1, 0]
@@ -77,24 +76,28 @@ def test_adult_drops_the_weight_and_codes_the_text(home, rows, suffix):
         ("50, ", "-50, ", "a number as age in line 2"),
     ],
 )
-def test_wrong_lines_of_adult_are_named(home, rows, old, new, message):
-    file = put(home / "adult", "adult.data", ADULT_TRAIN.replace(old, new, 1))
-    put(home / "adult", "adult.test", ADULT_TEST)
+def test_errors_name_the_wrong_line_of_adult(data_home, rows, old, new, message):
+    file = put(data_home / "adult", "adult.data", ADULT_TRAIN.replace(old, new, 1))
+    put(data_home / "adult", "adult.test", ADULT_TEST)
     with pytest.raises(ValueError, match=message) as caught:
         load("adult")
     assert str(file) in str(caught.value)
 
 
-def test_swapped_short_and_empty_files_of_adult_are_refused(home, rows):
-    put(home / "adult", "adult.test", ADULT_TEST)
+def test_swapped_truncated_and_empty_files_of_adult_are_rejected(data_home, rows):
+    put(data_home / "adult", "adult.test", ADULT_TEST)
     for text, count in ((ADULT_TEST, 2), ("", 0), (ADULT_TRAIN.splitlines()[0], 1)):
-        put(home / "adult", "adult.data", text)
+        put(data_home / "adult", "adult.data", text)
         with pytest.raises(ValueError, match=f"adult.data to have 3 rows, but got {count}"):
             load("adult")
 
 
-def test_creditcard_drops_the_time_and_takes_the_log(home, rows):
-    put(home / "creditcard", "creditcard.csv.gz", creditcard(transaction(149.62, 0), transaction(0, 1, "-3")))
+def test_creditcard_drops_the_time_and_takes_the_log(data_home, rows):
+    put(
+        data_home / "creditcard",
+        "creditcard.csv.gz",
+        creditcard(transaction(149.62, 0), transaction(0, 1, "-3")),
+    )
     data = load("creditcard")
     assert data.X.shape == (2, 29)
     assert data.y.tolist() == [0, 1]
@@ -124,48 +127,48 @@ def test_creditcard_drops_the_time_and_takes_the_log(home, rows):
         (creditcard(*[transaction(1, 0)] * 300).encode() + b"\xff\xfe", "to be text"),
     ],
 )  # fmt: skip
-def test_bad_creditcard_files_are_refused(home, rows, text, message):
-    file = put(home / "creditcard", "creditcard.csv", text)
+def test_invalid_creditcard_files_are_rejected(data_home, rows, text, message):
+    file = put(data_home / "creditcard", "creditcard.csv", text)
     with pytest.raises(ValueError, match=message) as caught:
         load("creditcard")
     assert f"Expected the file {file} " in str(caught.value)
 
 
 @pytest.mark.parametrize("cut", [0, 5, 40, -1, -9])
-def test_truncated_gzip_files_are_refused(home, rows, cut):
+def test_truncated_gzip_files_are_rejected(data_home, rows, cut):
     whole = gzip.compress(creditcard(*[transaction(1, 0)] * 2).encode())
-    put(home / "creditcard", "creditcard.csv", "")
-    file = home / "creditcard" / "creditcard.csv"
+    put(data_home / "creditcard", "creditcard.csv", "")
+    file = data_home / "creditcard" / "creditcard.csv"
     file.rename(file.with_suffix(".csv.gz"))
     file.with_suffix(".csv.gz").write_bytes(whole[:cut])
     with pytest.raises(ValueError, match=r"Expected the file .*creditcard.csv.gz"):
         load("creditcard")
 
 
-def test_flipped_bits_in_a_gzip_file_are_noticed(home, rows):
+def test_flipped_bits_in_a_gzip_file_are_detected(data_home, rows):
     whole = bytearray(gzip.compress(creditcard(transaction(1, 0), transaction(2, 1)).encode()))
     for at in range(20, len(whole), 7):
         broken = bytearray(whole)
         broken[at] ^= 1
-        (home / "creditcard").mkdir(exist_ok=True)
-        (home / "creditcard" / "creditcard.csv.gz").write_bytes(broken)
+        (data_home / "creditcard").mkdir(exist_ok=True)
+        (data_home / "creditcard" / "creditcard.csv.gz").write_bytes(broken)
         with pytest.raises(ValueError, match=r"Expected the file .*creditcard.csv.gz"):
             load("creditcard")
 
 
-def test_a_folder_in_the_place_of_a_file_is_refused(home):
-    (home / "creditcard" / "creditcard.csv").mkdir(parents=True)
+def test_a_folder_instead_of_a_file_is_rejected(data_home):
+    (data_home / "creditcard" / "creditcard.csv").mkdir(parents=True)
     with pytest.raises(ValueError, match="creditcard.csv to be readable"):
         load("creditcard")
 
 
-def test_cocktailparty_keeps_22_features_and_inverts_the_target(home, rows):
+def test_cocktailparty_has_22_features_and_an_inverted_target(data_home, rows):
     values = [str(i / 4) for i in range(24)]
     lines = [f"1.5,{i},True,0,1,ID_001,ID_002,{','.join(values)},{i}" for i in (0, 1)]
-    put(home / "cocktailparty", "cp_binary.csv.gz", "\n".join([",".join(_tables.PAIRS), *lines]))
+    put(data_home / "cocktailparty", "cp_binary.csv.gz", "\n".join([",".join(_tables.PAIRS), *lines]))
     data = load("cocktailparty")
     assert data.y.tolist() == [1, 0]
     assert data.X.shape == (2, 22)
-    # dyad1_y and dyad2_y, the second and the sixth, are left out.
+    # dyad1_y and dyad2_y, the second and the sixth column, are left out.
     assert data.X[0].tolist() == [i / 4 for i in range(24) if i not in (1, 5)]
     assert data.licence == "research and academic use only"

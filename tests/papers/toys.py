@@ -1,57 +1,58 @@
-"""Small tables for the tests, and a script that runs one: `python toys.py STORAGE OUT [SECONDS A POINT]`."""
+"""Small tables for the tests, and a script: `python toys.py STORAGE OUT [SECONDS_PER_POINT]`."""
 
 import sys
 import time
 from dataclasses import replace
 
-from evalign.papers import Column, Data, Number, Row, Scale, Table, reproduce
+from evalign.papers import reproduce
+from evalign.papers.tables import Number, PaperColumn, PaperData, PaperRow, PaperTable, Scale
 
 SOFT_SET = {"metric": "f1", "task": "binary", "step": "linear", "thresholds": "btg"}
-SETTINGS = {"lr": (0.01, 0.003), "batch_size": 256, "max_epochs": 2, "patience": 2, "rows": 600}
+SETTINGS = {"learning_rate": (0.01, 0.003), "batch_size": 256, "max_epochs": 2, "patience": 2, "rows": 600}
 
-TOY = Table(
+TOY = PaperTable(
     name="toy",
     title="a toy",
     citation="Nobody (2000).",
-    data=(Data("mammography", "Mammography", "btg_net"),),
+    data=(PaperData("mammography", "Mammography", "btg_net"),),
     rows=(
-        Row("F1*", "metric", SOFT_SET), Row("Dice", "dice"), Row("BCE", "ce"),
-        Row("rule", "ce", rule=True, extra=True),
+        PaperRow("F1*", "metric", SOFT_SET), PaperRow("Dice", "dice"), PaperRow("BCE", "ce"),
+        PaperRow("rule", "ce", rule=True, extra=True),
     ),
-    columns=(Column("F1", "f1", "thresholds"), Column("MCC", "mcc", extra=True)),
+    columns=(PaperColumn("F1", "f1", "thresholds"), PaperColumn("MCC", "mcc", extra=True)),
     full=Scale(3, SETTINGS),
     small=Scale(2, SETTINGS),
-    published={
+    numbers={
         ("F1*", "mammography", "F1"): Number(0.75, 0.01, True),
         ("BCE", "mammography", "F1"): Number(0.5, 0.02),
     },
     bold=("at least", "BCE"),
     digits=2,
-    notes=("Toys are for tests.",),
+    notes=("This table is a toy.",),
 )  # fmt: skip
 
 #: One of its losses does not exist.
-BROKEN = replace(TOY, name="broken", rows=(*TOY.rows[:1], Row("no loss", "nothing")))
+BROKEN = replace(TOY, name="broken", rows=(*TOY.rows[:1], PaperRow("no loss", "nothing")))
 
 
-def slow(seconds):
-    """Make every point take longer, so that there is a middle in which to interrupt."""
-    from evalign.papers import _engine
+def slow_down(seconds):
+    """Make every point take longer, so that a test can interrupt it."""
+    from evalign.papers.studies import _workers
 
-    run = _engine.run
+    run_point = _workers.run_point
 
     def slower(table, point, seed):
         time.sleep(seconds)
-        return run(table, point, seed)
+        return run_point(table, point, seed)
 
-    _engine.run = slower
+    _workers.run_point = slower
 
 
 if __name__ == "__main__":
     storage, out, *rest = sys.argv[1:]
-    slow(float(rest[0]) if rest else 0)
+    slow_down(float(rest[0]) if rest else 0)
     try:
-        made = reproduce(TOY, storage=storage, out=out, progress=False, interval=1, grace=2)
+        result = reproduce(TOY, storage=storage, out=out, progress=False, interval=1, grace=2)
     except KeyboardInterrupt:
         sys.exit(130)
-    print("done" if made.results.complete else "not done")
+    print("done" if result.results.complete else "not done")

@@ -1,7 +1,6 @@
 """Public tables by name, prepared as in the papers; see `load`. Mammography comes with the package."""
 
 from evalign.datasets._dataset import Dataset, Split, normalise, standardise
-from evalign.datasets._load import NAMES, Entry, load
-from evalign.datasets._places import INSTALL, Source
+from evalign.datasets._load import NAMES, load
 
-__all__ = ["INSTALL", "NAMES", "Dataset", "Entry", "Source", "Split", "load", "normalise", "standardise"]
+__all__ = ["NAMES", "Dataset", "Split", "load", "normalise", "standardise"]

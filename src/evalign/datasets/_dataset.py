@@ -1,4 +1,4 @@
-"""What a dataset is: arrays, names, where they come from, and how the papers split and scale them."""
+"""A dataset: arrays, names, where they come from, and how the papers split and scale them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from evalign._errors import expected, is_integer, show
-
-Rows = NDArray[np.int64]
+from evalign._typing import Indices
 
 
 class Split(NamedTuple):
-    """Row numbers of the three parts.
+    """The row numbers of the training, validation and test parts.
 
     >>> from evalign.datasets import load
     >>> train, valid, test = load("mammography").split()
@@ -24,19 +23,19 @@ class Split(NamedTuple):
     (7156, 1790, 2237)
     """
 
-    train: Rows
-    valid: Rows
-    test: Rows
+    train: Indices
+    valid: Indices
+    test: Indices
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Features, class indices, their names, and whom to cite.
 
-    `feature_names` name the last axis of `X`: the columns of a table, the channels of images (rows,
-    height, width, channels; 0 to 255), what is known of a person in a graph (frames, people,
-    features). `official_test` are the rows of the test part that the data comes with, if it does;
-    `strata` is what a split keeps the shares of, where it is not `y`; `source` names the files read.
+    `feature_names` are the names along the last axis of `X`: the columns of a table, the channels of
+    images (rows, height, width, channels; 0 to 255), or the features of a person in a graph (frames,
+    people, features). `official_test` contains the rows of the official test part, if there is one.
+    Splits are stratified by `strata`, or by `y` if it is None. `source` names the files that were read.
 
     >>> from evalign.datasets import load
     >>> data = load("mammography")
@@ -46,19 +45,19 @@ class Dataset:
 
     name: str
     X: NDArray[Any]
-    y: NDArray[np.int64]
+    y: Indices
     feature_names: tuple[str, ...]
     class_names: tuple[str, ...]
     citation: str
     licence: str = "none stated"
     source: str = ""
-    official_test: Rows | None = None
-    strata: NDArray[np.int64] | None = None
+    official_test: Indices | None = None
+    strata: Indices | None = None
 
     def split(self, seed: int = 0, *, official: bool = True) -> Split:
-        """Split into 64 % to train, 16 % to validate and 20 % to test, with equal shares of the classes.
+        """Split the rows into 64 % for training, 16 % for validation and 20 % for testing, stratified.
 
-        Where the data comes with a test part, that is the test part and the rest is split 80/20;
+        If there is an official test part, it is used and the remaining rows are split 80/20;
         `official=False` splits all rows 64/16/20.
 
         >>> from evalign.datasets import load
@@ -73,11 +72,11 @@ class Dataset:
             test = self.official_test
             rest = np.setdiff1d(rest, test)
         else:
-            rest, test = self._apart(rest, int(seed))
-        return Split(*self._apart(rest, int(seed)), test)
+            rest, test = self._split_in_two(rest, int(seed))
+        return Split(*self._split_in_two(rest, int(seed)), test)
 
-    def _apart(self, rows: Rows, seed: int) -> tuple[Rows, Rows]:
-        """80 % and 20 % of some rows, stratified."""
+    def _split_in_two(self, rows: Indices, seed: int) -> tuple[Indices, Indices]:
+        """Split rows into 80 % and 20 %, stratified."""
         strata = self.y if self.strata is None else self.strata
         try:
             first, second = train_test_split(rows, test_size=0.2, stratify=strata[rows], random_state=seed)
@@ -88,10 +87,10 @@ class Dataset:
 
 
 def standardise(X: NDArray[Any], train: NDArray[Any]) -> NDArray[np.float32]:
-    """Centre each feature and scale it to unit variance, by the statistics of the training rows alone.
+    """Centre each feature and scale it to unit variance, by the statistics of the training rows only.
 
-    A feature is one place of the last axis: a column of a table, a channel of images. One that never
-    varies is only centred.
+    Features are along the last axis: the columns of a table, the channels of images. A constant feature
+    is only centred.
 
     >>> from evalign.datasets import load
     >>> data = load("mammography")
@@ -103,10 +102,10 @@ def standardise(X: NDArray[Any], train: NDArray[Any]) -> NDArray[np.float32]:
     X = np.asarray(X, dtype=np.float32)
     if X.ndim < 2:
         raise expected("X", "with rows and features", f"shape {X.shape}")
-    seen = X[train].reshape(-1, X.shape[-1])
-    if not len(seen):
+    sample = X[train].reshape(-1, X.shape[-1])
+    if not len(sample):
         raise expected("train", "to select at least one row", "none")
-    scaler = StandardScaler().fit(seen)
+    scaler = StandardScaler().fit(sample)
     scaled: NDArray[np.float32] = scaler.transform(X.reshape(-1, X.shape[-1])).astype(np.float32, copy=False)
     return scaled.reshape(X.shape)
 
@@ -114,10 +113,10 @@ def standardise(X: NDArray[Any], train: NDArray[Any]) -> NDArray[np.float32]:
 def normalise(
     images: NDArray[np.uint8], *, train: NDArray[Any] | None = None, channels: int | None = None
 ) -> NDArray[np.float32]:
-    """Prepare images for a network: float, (rows, channels, height, width), (p / 255 - 0.5) / 0.5.
+    """Convert images for a network: float, (rows, channels, height, width), pixels (p / 255 - 0.5) / 0.5.
 
     With `train`, the mean of each pixel over these rows is subtracted instead; `channels=3` repeats
-    grey. The first is what BtG does, the second the surrogate F-beta paper.
+    the channel of grey images. BtG does the former, the surrogate F-beta paper the latter.
 
     >>> import numpy as np
     >>> grey = np.array([0, 51, 255], dtype=np.uint8).reshape(1, 1, 3, 1)

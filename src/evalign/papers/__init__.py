@@ -1,12 +1,16 @@
-"""The papers' protocols: networks, data, grids, trials, tables and figures; see `reproduce`."""
+"""The reproduction of the papers, which the command `evalign reproduce` runs; see `reproduce`.
 
-from evalign.papers._data import MissingDataError
-from evalign.papers._figure import Figure
+The packages in here, each built on those before it: `tables` (the papers' tables as data), `data` (datasets,
+images and graphs), `networks` (the papers' networks), `training` (one point is trained and scored), `studies`
+(all points of a table, run by workers) and `figures` (the papers' figures).
+"""
+
 from evalign.papers._reproduce import FOLDER, SCALES, STORAGE, Reproduction, find, reproduce
-from evalign.papers._table import Column, Data, Number, Row, Scale, Table
-from evalign.papers._tables import FIGURES, TABLES
+from evalign.papers.data import MissingDataError
+from evalign.papers.figures import FIGURES
+from evalign.papers.tables import TABLES
 
 __all__ = [
-    "FIGURES", "FOLDER", "SCALES", "STORAGE", "TABLES", "Column", "Data", "Figure", "MissingDataError",
-    "Number", "Reproduction", "Row", "Scale", "Table", "find", "reproduce",
+    "FIGURES", "FOLDER", "SCALES", "STORAGE", "TABLES", "MissingDataError", "Reproduction", "find",
+    "reproduce",
 ]  # fmt: skip

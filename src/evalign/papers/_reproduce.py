@@ -1,4 +1,4 @@
-"""`reproduce`: a table or a figure of a paper from its name, run by as many workers as wanted."""
+"""`reproduce`: a table or a figure of a paper from its name, computed by any number of workers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ import torch
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign._errors import check_integer, expected, is_integer, show, suggest
-from evalign.papers import _figure_report
-from evalign.papers._data import MissingDataError, fingerprint
-from evalign.papers._engine import Job, work, work_in_processes
-from evalign.papers._figure import Figure
-from evalign.papers._plan import Plan
-from evalign.papers._queue import Queue
-from evalign.papers._report import write
-from evalign.papers._results import Results, collect
-from evalign.papers._storage import GRACE, INTERVAL
-from evalign.papers._table import Table
-from evalign.papers._tables import FIGURES, TABLES
+from evalign.papers._figure_page import write_figure
+from evalign.papers._table_page import write_table
+from evalign.papers.data import MissingDataError, fingerprint
+from evalign.papers.figures import FIGURES, PaperFigure
+from evalign.papers.studies import (
+    GRACE,
+    INTERVAL,
+    Job,
+    StudyPlan,
+    StudyQueue,
+    StudyResults,
+    collect_results,
+    work,
+    work_in_processes,
+)
+from evalign.papers.tables import TABLES, PaperTable
 
 SCALES = ("small", "full")
 STORAGE = "sqlite:///evalign-studies.db"
@@ -29,14 +34,14 @@ FOLDER = "docs/results"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What `reproduce` gives: the results, and the files written (none if some cells are not done)."""
+    """The results of `reproduce`, and the files it wrote (none if some cells are not done)."""
 
-    results: Results
+    results: StudyResults
     files: tuple[Path, ...]
 
 
 def reproduce(
-    table: str | Table | Figure,
+    table: str | PaperTable | PaperFigure,
     *,
     scale: str = "small",
     jobs: int = 1,
@@ -48,54 +53,54 @@ def reproduce(
     interval: int = INTERVAL,
     grace: int = GRACE,
 ) -> Reproduction:
-    """Run a table or a figure of a paper, or what is left of it, and write it as Markdown and CSV.
+    """Compute a table or a figure of a paper, or what is left of it, and write it as Markdown and CSV.
 
-    Every point is stored as soon as it is done: killed or interrupted, the same call goes on where it
-    was. Many calls on one storage, on one machine or many, share the work. A figure is also written as
-    PNG; figures of the same training runs share them.
+    Every point is stored as soon as it is done: after an interruption the same call resumes. Several calls
+    with the same storage, on one machine or on many, share the work. A figure is also written as PNG;
+    figures based on the same training runs share them.
 
     Args:
         table: The name of a table or a figure, one of `evalign.papers.TABLES` or `FIGURES`, or a
-            `Table` or a `Figure`.
+            `PaperTable` or `PaperFigure`.
         scale: `"small"` (minutes) or `"full"` (the paper's protocol).
-        jobs: How many processes work, one torch thread each.
+        jobs: The number of worker processes, with one torch thread each.
         seed: The seed of the split and of all trials.
-        storage: Where results are kept: an SQLAlchemy URL, a SQLite file by default.
+        storage: The SQLAlchemy URL of the database that stores the results, a SQLite file by default.
         out: The folder for the files.
-        partial: Write the files of what is done so far, and run nothing.
+        partial: Write the files of what is done so far, without running anything.
         progress: Show a progress bar on standard error.
-        interval: Seconds between two heartbeats of a worker.
-        grace: Seconds of silence after which a worker is taken for dead, and its point run again.
+        interval: Seconds between the heartbeats of a worker.
+        grace: Seconds without a heartbeat after which a worker is considered dead and its point run again.
     """
-    found = table if isinstance(table, Table | Figure) else find(table)
+    target = table if isinstance(table, PaperTable | PaperFigure) else find(table)
     _check(scale, jobs, seed)
-    study = found.study if isinstance(found, Figure) else found
-    prints, missing = _available(study)
-    if missing and not prints:
+    study = target.study if isinstance(target, PaperFigure) else target
+    fingerprints, missing = _check_data(study)
+    if missing and not fingerprints:
         raise MissingDataError(" ".join(missing.values()))
-    plan = Plan(study, scale, seed, tuple(prints))
+    plan = StudyPlan(study, scale, seed, tuple(fingerprints))
     if study.data:
         job = Job(plan, storage, interval, grace)
-        with job.queue() as queue:
-            queue.check_data(prints)
+        with job.open_queue() as queue:
+            queue.check_data(fingerprints)
             if not partial:
                 queue.fill()
                 _run(job, queue, jobs, progress)
-            results = collect(plan, queue.standing(), missing)
+            results = collect_results(plan, queue.progress(), missing)
     else:  # a figure of formulas needs no storage
-        results = Results(plan, {}, {})
+        results = StudyResults(plan, {}, {})
     if not (results.complete or partial):
         return Reproduction(results, ())
-    if isinstance(found, Figure):
-        return Reproduction(results, _figure_report.write(found, results, Path(out)))
-    return Reproduction(results, write(results, Path(out)))
+    if isinstance(target, PaperFigure):
+        return Reproduction(results, write_figure(target, results, Path(out)))
+    return Reproduction(results, write_table(results, Path(out)))
 
 
-def find(name: str) -> Table | Figure:
-    """A table or a figure by name."""
-    known: dict[str, Table | Figure] = {**TABLES, **FIGURES}
+def find(name: str) -> PaperTable | PaperFigure:
+    """Return a table or a figure by name."""
+    known: dict[str, PaperTable | PaperFigure] = {**TABLES, **FIGURES}
     if name not in known:
-        raise expected("table", "to be a known one", show(name), suggest(str(name), known))
+        raise expected("table", "to be a known table or figure", show(name), suggest(str(name), known))
     return known[name]
 
 
@@ -107,26 +112,31 @@ def _check(scale: str, jobs: int, seed: int) -> None:
         raise expected("seed", "to be a whole number from 0 to 999,999", show(seed))
 
 
-def _available(table: Table) -> tuple[dict[str, str], dict[str, str]]:
-    """Which data of a table is there, with its fingerprint, and what to do about the rest."""
-    prints, missing = {}, {}
+def _check_data(table: PaperTable) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the fingerprints of the data that is available, and how to obtain the rest."""
+    fingerprints, missing = {}, {}
     for data in table.data:
         try:
-            prints[data.name] = fingerprint(data.name)
+            fingerprints[data.name] = fingerprint(data.name)
         except MissingDataError as error:
             missing[data.name] = str(error)
-    return prints, missing
+    return fingerprints, missing
 
 
-def _run(job: Job, queue: Queue, jobs: int, progress: bool) -> None:
-    done, total = job.plan.progress(queue.standing().done)
-    form = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left]"
+def _run(job: Job, queue: StudyQueue, jobs: int, progress: bool) -> None:
+    done, total = job.plan.count_points(queue.progress().done)
+    bar_format = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left]"
     with tqdm(
-        total=total, initial=done, desc=job.plan.name, file=sys.stderr, disable=not progress, bar_format=form
+        total=total,
+        initial=done,
+        desc=job.plan.name,
+        file=sys.stderr,
+        disable=not progress,
+        bar_format=bar_format,
     ) as bar:
 
         def report() -> None:
-            bar.update(job.plan.progress(queue.standing().done)[0] - bar.n)
+            bar.update(job.plan.count_points(queue.progress().done)[0] - bar.n)
 
         if jobs > 1:
             work_in_processes(job, jobs, report)

@@ -1,10 +1,9 @@
-"""The cocktail party as graphs."""
+"""CocktailParty as graphs."""
 
 import numpy as np
 import pytest
 
-from evalign.datasets import reading as _read
-from evalign.papers.data import load
+from evalign.papers.data import _party, load
 
 PEOPLE = [f"ID_00{i}" for i in range(1, 7)]
 GROUPING = """\
@@ -22,14 +21,14 @@ TRACKING = frame("10.1", 0) + frame("10.2", 1) + frame("10.3", 2) + frame("10.4"
 
 
 @pytest.fixture
-def put(home, monkeypatch):
-    monkeypatch.setitem(_read.ROWS, "tracking_hp.log", 4)
-    monkeypatch.setitem(_read.ROWS, "grouping.ref", 2)
+def put(data_home, monkeypatch):
+    monkeypatch.setitem(_party.ROWS, "tracking_hp.log", 4)
+    monkeypatch.setitem(_party.ROWS, "grouping.ref", 2)
 
     def put(tracking=TRACKING, grouping=GROUPING):
-        (home / "cocktailparty").mkdir()
-        (home / "cocktailparty" / "tracking_hp.log").write_text(tracking)
-        (home / "cocktailparty" / "grouping.ref").write_text(grouping)
+        (data_home / "cocktailparty").mkdir()
+        (data_home / "cocktailparty" / "tracking_hp.log").write_text(tracking)
+        (data_home / "cocktailparty" / "grouping.ref").write_text(grouping)
 
     return put
 
@@ -60,7 +59,7 @@ def test_each_annotated_frame_is_a_graph(put):
         ("10.4 ", "10.2 ", "grouping.ref to have 2 rows, but got 1"),
     ],
 )
-def test_bad_groups_are_refused(put, old, new, message):
+def test_invalid_groups_are_rejected(put, old, new, message):
     put(grouping=GROUPING.replace(old, new, 1))
     with pytest.raises(ValueError, match=f"Expected the file .*{message}"):
         load("cocktailparty_graph")
@@ -78,7 +77,7 @@ def test_bad_groups_are_refused(put, old, new, message):
         (TRACKING.replace("6.00", "nan"), "with finite numbers in frame 10.2"),
     ],
 )
-def test_bad_tracks_are_refused(put, tracking, message):
+def test_invalid_tracks_are_rejected(put, tracking, message):
     put(tracking=tracking)
     with pytest.raises(ValueError, match=f"Expected the file .*tracking_hp.log.*{message}"):
         load("cocktailparty_graph")

@@ -24,8 +24,8 @@ def naive(network, people):
              for i in range(count) for j in range(count)}  # fmt: skip
     for of_edges, of_nodes in zip(network.edges, network.nodes, strict=True):
         edges = {(i, j): of_edges(torch.cat([e, nodes[i], nodes[j]])) for (i, j), e in edges.items()}
-        heard = [sum(edges[i, j] for j in range(count) if j != i) / (count - 1) for i in range(count)]
-        nodes = [of_nodes(torch.cat([nodes[i], heard[i]])) for i in range(count)]
+        messages = [sum(edges[i, j] for j in range(count) if j != i) / (count - 1) for i in range(count)]
+        nodes = [of_nodes(torch.cat([nodes[i], messages[i]])) for i in range(count)]
     one_way = {pair: network.affinity(torch.cat([e, *(nodes[k] for k in pair)])) for pair, e in edges.items()}
     logits = torch.zeros(count, count, dtype=people.dtype)
     for i in range(count):
@@ -42,7 +42,7 @@ def test_equals_a_loop_over_pairs(rounds):
     torch.testing.assert_close(network(people), expected)
 
 
-def test_symmetric_with_an_empty_diagonal():
+def test_symmetric_with_a_diagonal_of_zeros():
     logits = make()(frames())
     assert torch.equal(logits, logits.mT)
     assert (logits.diagonal(dim1=1, dim2=2) == 0).all()
@@ -50,7 +50,7 @@ def test_symmetric_with_an_empty_diagonal():
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_whoever_comes_first_does_not_matter(masked):
+def test_the_order_of_people_does_not_matter(masked):
     network, people = make(), frames()
     mask = torch.ones(3, 5, dtype=torch.bool)
     if masked:
@@ -60,20 +60,20 @@ def test_whoever_comes_first_does_not_matter(masked):
     torch.testing.assert_close(moved, logits[:, order][:, :, order])
 
 
-def test_absent_people_are_as_if_they_were_not_there():
+def test_absent_people_have_no_effect():
     network, people = make(), frames(count=2, people=6)
     mask = torch.tensor([[1, 0, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1]], dtype=torch.bool)
-    people = people.masked_fill(~mask.unsqueeze(-1), torch.nan)  # as a tracker may leave them
+    people = people.masked_fill(~mask.unsqueeze(-1), torch.nan)  # as a tracker may record them
     logits = network(people, mask)
-    there = mask[0].nonzero().squeeze(-1)
-    torch.testing.assert_close(logits[0][there][:, there], network(people[:1, there])[0])
+    present = mask[0].nonzero().squeeze(-1)
+    torch.testing.assert_close(logits[0][present][:, present], network(people[:1, present])[0])
     torch.testing.assert_close(logits[1], network(people[1:])[0])
     assert (logits[0][~mask[0]] == 0).all()
     assert (logits[0][:, ~mask[0]] == 0).all()
 
 
 @pytest.mark.parametrize("present", [0, 1])
-def test_nobody_to_talk_to(present):
+def test_at_most_one_person_has_no_pairs(present):
     network, people = make(), frames().requires_grad_()
     mask = torch.zeros(3, 5, dtype=torch.bool)
     mask[:, :present] = True
@@ -83,7 +83,7 @@ def test_nobody_to_talk_to(present):
     assert people.grad.isfinite().all()
 
 
-def test_people_at_the_same_place_have_a_gradient():
+def test_the_gradient_is_finite_for_people_at_the_same_place():
     people = torch.zeros(1, 3, 4, dtype=torch.float64, requires_grad=True)
     make()(people).sum().backward()
     assert people.grad.isfinite().all()
@@ -115,8 +115,8 @@ def test_seeded_by_the_global_generator():
     assert not torch.equal(make(seed=3)(people), make(seed=4)(people))
 
 
-def test_learns_who_stands_together():
-    """Two groups of three around centres drawn at random; the metric loss with ignored diagonal."""
+def test_learns_to_find_groups():
+    """Two groups of three around random centres; the metric loss ignores the diagonal."""
     generator = torch.manual_seed(0)
     group = torch.tensor([0, 0, 0, 1, 1, 1])
     centres = 2 * torch.randn(64, 2, 2, generator=generator)
@@ -128,9 +128,9 @@ def test_learns_who_stands_together():
         optimizer.zero_grad()
         loss(network(people[:48]), targets[:48]).backward()
         optimizer.step()
-    kept = targets[48:] >= 0
-    right = (network(people[48:]) > 0)[kept] == (targets[48:] == 1)[kept]
-    assert right.double().mean() > 0.9
+    counts = targets[48:] >= 0
+    correct = (network(people[48:]) > 0)[counts] == (targets[48:] == 1)[counts]
+    assert correct.double().mean() > 0.9
 
 
 @pytest.mark.parametrize(("people", "words"), [
@@ -138,25 +138,25 @@ def test_learns_who_stands_together():
     (torch.zeros(3, 5, 3), r"of shape \(frames, people, 4\), but got shape \(3, 5, 3\)"),
     (torch.zeros(3, 5, 4, dtype=torch.long), "of a floating type, but got torch.int64"),
 ])  # fmt: skip
-def test_bad_people(people, words):
+def test_invalid_people(people, words):
     with pytest.raises(ValueError, match=f"Expected `people` {words}"):
         make()(people)
 
 
 @pytest.mark.parametrize("mask", [torch.ones(3, 5), torch.ones(5, dtype=torch.bool)])
-def test_bad_mask(mask):
+def test_invalid_mask(mask):
     with pytest.raises(ValueError, match=r"Expected `mask` of type torch.bool and shape \(3, 5\), but got"):
         make()(frames(), mask)
 
 
 @pytest.mark.parametrize("argument", ["features", "hidden", "rounds"])
 @pytest.mark.parametrize("value", [0, 1.5, "4", None, True], ids=repr)
-def test_bad_sizes(argument, value):
+def test_invalid_sizes(argument, value):
     with pytest.raises(ValueError, match=f"Expected `{argument}` to be an integer >= 1, but got"):
         graph_network(**{"features": 4, argument: value})
 
 
 @pytest.mark.parametrize("value", [-1, 5, 1.5, "2", None], ids=repr)
-def test_bad_coordinates(value):
+def test_invalid_coordinates(value):
     with pytest.raises(ValueError, match=r"Expected `coordinates` in 0..4, .*but got"):
         graph_network(4, coordinates=value)

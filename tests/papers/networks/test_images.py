@@ -1,4 +1,4 @@
-"""Darknet and ResNet: sizes against the literature, shapes, first weights and refusals."""
+"""Darknet and ResNet: sizes as in the literature, shapes, initial weights and invalid input."""
 
 import pytest
 import torch
@@ -9,8 +9,8 @@ from evalign.papers.networks import darknet19, darknet_tiny, resnet18, resnet34
 ALL = [darknet19, darknet_tiny, resnet18, resnet34]
 
 
-def on_paper(make, *args, **kwargs):
-    """The network without memory for its weights: enough to count and to follow shapes."""
+def on_meta_device(make, *args, **kwargs):
+    """The network on the meta device: enough to count its weights and to compute shapes."""
     with torch.device("meta"):
         return make(*args, **kwargs)
 
@@ -46,13 +46,13 @@ TINY_DARKNET = [
 @pytest.mark.parametrize("classes", [1, 1000])
 def test_size_of_darknets(make, table, last, classes):
     by_hand = sum(i * o * side**2 + 2 * o for i, o, side in table) + last * classes + classes
-    assert count(on_paper(make, classes)) == by_hand
+    assert count(on_meta_device(make, classes)) == by_hand
 
 
 def test_size_of_darknets_in_the_literature():
     """20.8 million (MathWorks' reference of `darknet19`), and a file of 4.0 MB (Redmon's page)."""
-    assert round(count(on_paper(darknet19, 1000)) / 1e6, 1) == 20.8
-    stored = on_paper(darknet_tiny, 1000).state_dict()
+    assert round(count(on_meta_device(darknet19, 1000)) / 1e6, 1) == 20.8
+    stored = on_meta_device(darknet_tiny, 1000).state_dict()
     assert round(4 * sum(v.numel() for v in stored.values() if v.is_floating_point()) / 2**20, 1) == 4.0
 
 
@@ -61,8 +61,8 @@ def test_size_of_darknets_in_the_literature():
     (resnet34, 21_797_672, 36 + 36 * 5 + 2),
 ])  # fmt: skip
 def test_size_of_resnets_is_that_of_torchvision(make, size, tensors):
-    """`num_params` in torchvision's table of weights; its names, so that these weights can be loaded."""
-    network = on_paper(make, 1000)
+    """`num_params` of torchvision's weights, and its names of layers, so that these weights can be loaded."""
+    network = on_meta_device(make, 1000)
     assert count(network) == size
     names = set(network.state_dict())
     assert len(names) == tensors
@@ -73,14 +73,14 @@ def test_size_of_resnets_is_that_of_torchvision(make, size, tensors):
 
 @pytest.mark.parametrize("make", [resnet18, resnet34])
 def test_size_with_the_small_stem(make):
-    """A 3 x 3 convolution in place of a 7 x 7 one."""
-    large, small = (on_paper(make, 10, stem=stem) for stem in ("imagenet", "small"))
+    """A 3 x 3 convolution instead of a 7 x 7 one."""
+    large, small = (on_meta_device(make, 10, stem=stem) for stem in ("imagenet", "small"))
     assert count(large) - count(small) == (7 * 7 - 3 * 3) * 3 * 64
 
 
 def test_number_of_layers_of_darknets():
     for make, convolutions, poolings in ((darknet19, 19, 5), (darknet_tiny, 16, 4)):
-        network = on_paper(make, 10)
+        network = on_meta_device(make, 10)
         assert len(of_kind(network, nn.Conv2d)) == convolutions
         assert len(of_kind(network, nn.MaxPool2d)) == poolings
         assert len(of_kind(network, nn.BatchNorm2d)) == convolutions - 1
@@ -97,14 +97,16 @@ def test_number_of_layers_of_darknets():
     (resnet34, {"stem": "small"}, 28, 4),
 ])  # fmt: skip
 def test_side_of_the_last_map(make, options, side, last):
-    network, seen = on_paper(make, 5, **options).eval(), []
-    of_kind(network, nn.BatchNorm2d)[-1].register_forward_hook(lambda _, __, out: seen.append(out.shape[-2:]))
+    network, shapes = on_meta_device(make, 5, **options).eval(), []
+    of_kind(network, nn.BatchNorm2d)[-1].register_forward_hook(
+        lambda _, __, out: shapes.append(out.shape[-2:])
+    )
     assert network(torch.empty(2, 3, side, side, device="meta")).shape == (2, 5)
-    assert seen == [(last, last)]
+    assert shapes == [(last, last)]
 
 
 @pytest.mark.parametrize(("make", "slope"), [(darknet_tiny, 0.1), (resnet18, 0.0)])
-def test_first_weights_are_those_of_he(make, slope):
+def test_initial_weights_have_the_variance_of_he(make, slope):
     """Variance 2 / ((1 + slope^2) fan_out), He et al. (2015), eq. 14 and 15."""
     torch.manual_seed(0)
     for layer in of_kind(make(3), nn.Conv2d)[:-1]:
@@ -124,7 +126,7 @@ def test_seeded_by_the_global_generator(make):
     assert not all(map(torch.equal, networks[0], networks[2]))
 
 
-def test_a_block_that_adds_nothing_is_its_shortcut():
+def test_a_block_with_zero_weights_is_its_shortcut():
     torch.manual_seed(0)
     block = resnet18(2, stem="small").layer1[0].eval()
     nn.init.zeros_(block.conv2.weight)
@@ -136,7 +138,7 @@ def test_a_block_that_adds_nothing_is_its_shortcut():
     (darknet_tiny, {}, 16), (resnet18, {"stem": "small"}, 4),
 ])  # fmt: skip
 def test_learns_in_double_precision(make, options, side):
-    """Bright against dark: every weight gets a gradient, and a few steps are enough."""
+    """Bright and dark images: every weight gets a gradient, and a few steps are enough."""
     torch.manual_seed(0)
     network = make(2, 1, **options).double()
     targets = torch.tensor([0, 1] * 4)
@@ -159,14 +161,14 @@ def test_learns_in_double_precision(make, options, side):
     ((1, 32, 32, 3), None, r"of shape \(N, 3, height, width\), but got shape \(1, 32, 32, 3\)"),
     ((1, 3, 32, 32), torch.uint8, "of a floating type, but got torch.uint8"),
 ])  # fmt: skip
-def test_bad_images(make, shape, dtype, words):
+def test_invalid_images(make, shape, dtype, words):
     with pytest.raises(ValueError, match=f"Expected `images` {words}"):
-        on_paper(make, 2)(torch.zeros(shape, dtype=dtype, device="meta"))
+        on_meta_device(make, 2)(torch.zeros(shape, dtype=dtype, device="meta"))
 
 
 @pytest.mark.parametrize(("make", "side"), [(darknet19, 32), (darknet_tiny, 16)])
 def test_images_too_small_to_pool(make, side):
-    network = on_paper(make, 2).eval()
+    network = on_meta_device(make, 2).eval()
     assert network(torch.empty(1, 3, side, side, device="meta")).shape == (1, 2)
     with pytest.raises(
         ValueError, match=f"`images` of at least {side} x {side} pixels, but got {side - 1} x 64"
@@ -177,12 +179,12 @@ def test_images_too_small_to_pool(make, side):
 @pytest.mark.parametrize("make", ALL)
 @pytest.mark.parametrize("argument", ["classes", "channels"])
 @pytest.mark.parametrize("value", [0, 2.5, "3", None, True], ids=repr)
-def test_bad_sizes(make, argument, value):
+def test_invalid_sizes(make, argument, value):
     with pytest.raises(ValueError, match=f"Expected `{argument}` to be an integer >= 1, but got"):
         make(**{"classes": 2, argument: value})
 
 
 @pytest.mark.parametrize("stem", ["large", None, 3])
-def test_bad_stem(stem):
+def test_invalid_stem(stem):
     with pytest.raises(ValueError, match="Expected `stem` to be one of .*'small'.*, but got"):
         resnet18(2, stem=stem)

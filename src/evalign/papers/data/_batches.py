@@ -1,7 +1,7 @@
 """The official CIFAR-10 batches: pickled dictionaries, read without executing anything in them.
 
-A pickle may name any function to be called. The unpickler here knows three names, which CIFAR-10's arrays
-use, and gives harmless stand-ins for them; every other name is refused.
+A pickle may name any function to be called. The unpickler here knows only the names that the arrays of
+CIFAR-10 use, and substitutes harmless stand-ins for them; every other name is rejected.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evalign._typing import Indices
+
 
 class _Kind:
-    """Stands for a NumPy data type: only bytes are let through."""
+    """A stand-in for a NumPy data type: only bytes are accepted."""
 
     def __init__(self, name: Any = "", *_: Any) -> None:
         if name not in ("u1", b"u1"):
             raise pickle.UnpicklingError(f"an array of {name!r}, not of bytes")
 
     def __setstate__(self, state: Any) -> None:
-        """Byte order and the like mean nothing for single bytes."""
+        """Ignore the state: byte order and the like mean nothing for single bytes."""
 
 
 class _Array:
-    """Stands for a NumPy array: remembers the state from which `array` makes one."""
+    """A stand-in for a NumPy array: stores the state from which `array` builds one."""
 
     state: Any = None
 
     def __init__(self, *_: Any) -> None:
-        """The arguments say only that an empty array is to be filled."""
+        """Ignore the arguments, which only describe an empty array to be filled."""
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
@@ -44,7 +46,7 @@ class _Array:
 
 
 class _Bytes:
-    """Stands for `codecs.encode`, by which newer Pythons write bytes in the old format."""
+    """A stand-in for `codecs.encode`, with which newer versions of Python write bytes in the old format."""
 
     def __new__(cls, text: Any, encoding: Any) -> Any:
         if not isinstance(text, str) or encoding != "latin1":
@@ -52,7 +54,7 @@ class _Bytes:
         return text.encode("latin1")
 
     def __setstate__(self, state: Any) -> None:
-        """Without this, a file could set attributes of the class."""
+        """Ignore the state: without this method, a file could set attributes of the class."""
 
 
 _KNOWN: dict[tuple[str, str], Any] = {
@@ -65,10 +67,10 @@ _KNOWN: dict[tuple[str, str], Any] = {
 
 
 class _Restricted(pickle._Unpickler):
-    """Knows the names above and refuses all others.
+    """An unpickler that knows the names above and rejects all others.
 
-    The unpickler written in Python keeps its memo in a dictionary; the one in C reserves as much memory as
-    a broken file asks for.
+    This is the unpickler written in Python, which keeps its memo in a dictionary; the one written in C
+    allocates as much memory as a broken file asks for.
     """
 
     def find_class(self, module: str, name: str) -> Any:
@@ -81,18 +83,18 @@ class _Restricted(pickle._Unpickler):
         raise pickle.UnpicklingError("a reference to something outside the file")
 
 
-def batch(raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels (rows, 3072) and labels of one batch; a ValueError says what is wrong with it."""
+def read_batch(raw: bytes) -> tuple[NDArray[np.uint8], Indices]:
+    """Return the pixels (rows, 3072) and labels of a batch; a ValueError states what is wrong with it."""
     try:
-        found = _Restricted(io.BytesIO(raw), encoding="bytes").load()
+        content = _Restricted(io.BytesIO(raw), encoding="bytes").load()
     # A broken pickle raises whatever its wrong instructions lead to.
     except Exception as error:
         raise ValueError(f"{error}" if isinstance(error, pickle.UnpicklingError) else f"{error!r}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"a {type(found).__name__}, no dictionary")
-    data, labels = found.get(b"data"), found.get(b"labels")
+    if not isinstance(content, dict):
+        raise ValueError(f"a {type(content).__name__} instead of a dictionary")
+    data, labels = content.get(b"data"), content.get(b"labels")
     if not isinstance(data, _Array) or not isinstance(labels, list):
-        raise ValueError("no array `data` and list `labels`")
+        raise ValueError("a dictionary without an array `data` and a list `labels`")
     try:
         pixels = data.array()
     except (ArithmeticError, TypeError, ValueError) as error:

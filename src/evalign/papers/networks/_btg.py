@@ -8,15 +8,15 @@ from evalign.estimators import mlp
 
 
 def btg_net(features: int) -> nn.Sequential:
-    """The small network for two classes: 32, 16 and 1 units, ReLU, dropout 0.5, one logit a row.
+    """The small network for two classes: 32, 16 and 1 units, ReLU, dropout 0.5, one logit per row.
 
-    There is no batch normalisation, and no sigmoid at the end: losses take logits.
+    It has neither batch normalisation nor a final sigmoid: losses take logits.
 
     >>> sum(p.numel() for p in btg_net(6).parameters())  # 6 x 32 + 32, 32 x 16 + 16, 16 + 1
     769
 
     References:
-        Tsoi et al. (2022), Bridging the gap, supplement 4.2 and github.com/nathantsoi/btg; the sizes again in
+        Tsoi et al. (2022), Bridging the gap, supplement 4.2 and github.com/nathantsoi/btg; the same sizes in
         Tsoi et al., Aligning multiclass neural network classifier criterion with task performance via
         F-beta score, section on binary data.
     """

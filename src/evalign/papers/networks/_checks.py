@@ -1,4 +1,4 @@
-"""What networks refuse: inputs of the wrong shape or type."""
+"""Checks of the shape and type of images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evalign._errors import expected
 
 
 def check_images(images: Tensor, channels: int, side: int) -> None:
-    """Refuse what is not a batch of images with so many channels and sides of at least so many pixels."""
+    """Reject anything but a batch of images with `channels` channels and at least `side` x `side` pixels."""
     shape = tuple(images.shape)
     if images.ndim != 4 or shape[1] != channels:
         raise expected("images", f"of shape (N, {channels}, height, width)", f"shape {shape}")

@@ -12,7 +12,7 @@ LEAK = 0.1
 
 _Stages = tuple[tuple[tuple[int, int], ...], ...]
 
-#: (filters, kernel side) of the convolutions of each stage; a max-pooling stands between stages.
+#: (filters, kernel side) of the convolutions of each stage; max pooling separates the stages.
 DARKNET_19: _Stages = (
     ((32, 3),),
     ((64, 3),),
@@ -31,10 +31,10 @@ TINY: _Stages = (
 
 
 def darknet19(classes: int, channels: int = 3) -> nn.Module:
-    """Darknet-19: 19 convolutions, 5 max-poolings and a global average; images of 32 x 32 pixels or more.
+    """Darknet-19: 19 convolutions, 5 max-pooling layers and a global average, for images from 32 x 32 pixels.
 
-    Every convolution but the last is followed by batch normalisation and leaky ReLU. With `classes=1` it
-    gives one logit an image, for binary losses.
+    Every convolution except the last is followed by batch normalisation and leaky ReLU. With `classes=1`
+    the output is one logit per image, for binary losses.
 
     >>> import torch
     >>> network = darknet19(10)
@@ -49,10 +49,10 @@ def darknet19(classes: int, channels: int = 3) -> nn.Module:
 
 
 def darknet_tiny(classes: int, channels: int = 3) -> nn.Module:
-    """Tiny Darknet: 16 convolutions with a twentieth of Darknet-19's weights; 16 x 16 pixels or more.
+    """Tiny Darknet: 16 convolutions with a twentieth of Darknet-19's weights, for images from 16 x 16 pixels.
 
-    Tsoi et al. name this network for their CIFAR-10 experiments, but print no table of its layers; the
-    layers here are those that the author of Darknet published under this name.
+    Tsoi et al. use a network of this name for their CIFAR-10 experiments, but do not list its layers; the
+    layers here are those that the author of Darknet published.
 
     >>> import torch
     >>> network = darknet_tiny(1)
@@ -83,7 +83,7 @@ class _Darknet(nn.Sequential):
         self.channels, self.side = channels, 2 ** (len(stages) - 1)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The logits (N, classes) of images (N, channels, height, width)."""
+        """Return the logits (N, classes) of images (N, channels, height, width)."""
         check_images(images, self.channels, self.side)
         for layer in self:
             images = layer(images)
@@ -91,7 +91,7 @@ class _Darknet(nn.Sequential):
 
 
 def _convolution(width: int, filters: int, side: int) -> nn.Sequential:
-    # Batch normalisation has a bias of its own.
+    # Batch normalisation has its own bias.
     convolution = nn.Conv2d(width, filters, side, padding=side // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, LEAK, mode="fan_out", nonlinearity="leaky_relu")
     return nn.Sequential(convolution, nn.BatchNorm2d(filters), nn.LeakyReLU(LEAK, inplace=True))

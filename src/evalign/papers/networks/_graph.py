@@ -1,4 +1,4 @@
-"""A graph network that tells which people of a scene belong together."""
+"""A graph network that predicts which people of a scene are in the same group."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from evalign._errors import check_integer, expected, is_integer, show
 def graph_network(features: int, hidden: int = 64, *, rounds: int = 2, coordinates: int = 2) -> nn.Module:
     """A message-passing network over the fully connected graph of the people in a frame.
 
-    Each person is a node with its features v_i, each ordered pair an edge that starts with the distance of
-    the two (over the first `coordinates` features; 0: no distances). In each round
+    Each person is a node with features v_i, and each ordered pair an edge whose first feature is the
+    distance between the two people over the first `coordinates` features (0: no distances). Each round is
 
         e_ij = MLP(e_ij, v_i, v_j),   v_i = MLP(v_i, mean of e_ij over the other people j),
 
-    and in the end the affinity of a pair is the mean of MLP(e_ij, v_i, v_j) in both directions. Every MLP
-    has two layers of `hidden` units with ReLU; the last has one of them, and an output. Tsoi et al. take
-    the sizes from Thompson et al.; here they are chosen, and the edges' mean is the aggregate.
+    and finally the affinity of a pair is the mean of MLP(e_ij, v_i, v_j) over both directions. Every MLP
+    has two layers of `hidden` units with ReLU, except the last, which has one such layer and an output.
+    Tsoi et al. take the sizes from Thompson et al.; the sizes here, and the mean over edges as the
+    aggregate, are our choice.
 
-    Input: (frames, people, features), and where people may be absent a mask (frames, people), True for
-    those present. Output: logits (frames, people, people), the same whichever way round a pair is read.
-    They are 0 where a person is absent and on the diagonal: mark the targets there as ignored.
+    Input: (frames, people, features) and, if people may be absent, a mask (frames, people) that is True for
+    those present. Output: symmetric logits (frames, people, people). They are 0 on the diagonal and where
+    a person is absent: mark the targets there as ignored.
 
     >>> network = graph_network(4)
     >>> network(torch.randn(8, 6, 4)).shape
@@ -54,28 +55,28 @@ class _GraphNetwork(nn.Module):
         self.affinity = nn.Sequential(_layer(edge + 2 * node, hidden), nn.ReLU(), last)
 
     def forward(self, people: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The affinities (frames, people, people) as logits."""
-        present = self._present(people, mask)
-        # Whatever stands for absent people, NaN included, must not reach anyone.
+        """Return the affinities (frames, people, people) as logits."""
+        present = self._check_present(people, mask)
+        # The features of absent people may be anything, even NaN, and must not affect the others.
         nodes = people.masked_fill(~present.unsqueeze(-1), 0.0)
         others = ~torch.eye(people.shape[1], dtype=torch.bool, device=people.device)
         pairs = present.unsqueeze(1) & present.unsqueeze(2) & others
         share = pairs.to(people.dtype) / pairs.sum(-1, keepdim=True).clamp_min(1)
         edges = self._distances(nodes)
         for of_edges, of_nodes in zip(self.edges, self.nodes, strict=True):
-            edges = of_edges(_ends(edges, nodes))
+            edges = of_edges(_append_nodes(edges, nodes))
             messages = (share.unsqueeze(-2) @ edges).squeeze(-2)
             nodes = of_nodes(torch.cat([nodes, messages], -1))
-        logits: Tensor = self.affinity(_ends(edges, nodes)).squeeze(-1)
+        logits: Tensor = self.affinity(_append_nodes(edges, nodes)).squeeze(-1)
         return ((logits + logits.mT) / 2).masked_fill(~pairs, 0.0)
 
     def _distances(self, nodes: Tensor) -> Tensor:
-        """How far apart the people of each pair stand, (frames, people, people, 1), or nothing."""
+        """The distance between the people of each pair, (frames, people, people, 1), or no features."""
         places = nodes[..., : self.coordinates]
-        apart = places.unsqueeze(2) - places.unsqueeze(1)
-        return torch.linalg.vector_norm(apart, dim=-1, keepdim=True) if self.coordinates else apart
+        offsets = places.unsqueeze(2) - places.unsqueeze(1)
+        return torch.linalg.vector_norm(offsets, dim=-1, keepdim=True) if self.coordinates else offsets
 
-    def _present(self, people: Tensor, mask: Tensor | None) -> Tensor:
+    def _check_present(self, people: Tensor, mask: Tensor | None) -> Tensor:
         shape = tuple(people.shape)
         if people.ndim != 3 or shape[-1] != self.features:
             raise expected("people", f"of shape (frames, people, {self.features})", f"shape {shape}")
@@ -89,8 +90,8 @@ class _GraphNetwork(nn.Module):
         return mask
 
 
-def _ends(edges: Tensor, nodes: Tensor) -> Tensor:
-    """The edges with the nodes at both their ends, (frames, people, people, edge + 2 node)."""
+def _append_nodes(edges: Tensor, nodes: Tensor) -> Tensor:
+    """Edges followed by the nodes they connect, (frames, people, people, edge + 2 node)."""
     count = nodes.shape[1]
     senders = nodes.unsqueeze(1).expand(-1, count, -1, -1)
     receivers = nodes.unsqueeze(2).expand(-1, -1, count, -1)

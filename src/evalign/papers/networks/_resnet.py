@@ -12,11 +12,11 @@ STEMS = ("imagenet", "small")
 
 
 def resnet18(classes: int, channels: int = 3, *, stem: str = "imagenet") -> nn.Module:
-    """ResNet-18: four stages of two residual blocks, 64 to 512 channels.
+    """ResNet-18: four stages of two residual blocks, with 64 to 512 channels.
 
-    `stem="imagenet"` starts with a 7 x 7 convolution of stride 2 and a max-pooling, `stem="small"`, for
-    images of about 32 x 32 pixels, with a 3 x 3 convolution of stride 1 and no pooling. The parts have
-    torchvision's names, so that its published weights fit the first form.
+    `stem="imagenet"` starts with a 7 x 7 convolution of stride 2 and max pooling; `stem="small"`, for
+    images of about 32 x 32 pixels, with a 3 x 3 convolution of stride 1 and no pooling. Layers are named
+    as in torchvision, so that its published weights can be loaded into the former.
 
     >>> network = resnet18(1, stem="small")
     >>> network.eval()(torch.zeros(2, 3, 32, 32)).shape
@@ -30,7 +30,7 @@ def resnet18(classes: int, channels: int = 3, *, stem: str = "imagenet") -> nn.M
 
 
 def resnet34(classes: int, channels: int = 3, *, stem: str = "imagenet") -> nn.Module:
-    """ResNet-34: four stages of 3, 4, 6 and 3 residual blocks, else as `resnet18`.
+    """ResNet-34: four stages of 3, 4, 6 and 3 residual blocks, otherwise as `resnet18`.
 
     >>> sum(p.numel() for p in resnet34(1000).parameters())
     21797672
@@ -50,7 +50,7 @@ class _ResNet(nn.Module):
             raise expected("stem", f"to be one of {STEMS}", show(stem))
         self.channels = channels
         large = stem == "imagenet"
-        self.conv1 = nn.Conv2d(channels, 64, 7, 2, 3, bias=False) if large else _three(channels, 64)
+        self.conv1 = nn.Conv2d(channels, 64, 7, 2, 3, bias=False) if large else _conv3x3(channels, 64)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, 2, 1) if large else nn.Identity()
         self.layer1 = _stage(64, 64, blocks[0], stride=1)
@@ -63,7 +63,7 @@ class _ResNet(nn.Module):
                 nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
-        """The logits (N, classes) of images (N, channels, height, width)."""
+        """Return the logits (N, classes) of images (N, channels, height, width)."""
         check_images(images, self.channels, side=1)
         x = self.maxpool(self.bn1(self.conv1(images)).relu())
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
@@ -72,13 +72,13 @@ class _ResNet(nn.Module):
 
 
 class _Block(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut, which is projected where the shape changes."""
+    """Two 3 x 3 convolutions and a shortcut, which is a projection where the shape changes."""
 
     def __init__(self, width: int, filters: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = _three(width, filters, stride)
+        self.conv1 = _conv3x3(width, filters, stride)
         self.bn1 = nn.BatchNorm2d(filters)
-        self.conv2 = _three(filters, filters)
+        self.conv2 = _conv3x3(filters, filters)
         self.bn2 = nn.BatchNorm2d(filters)
         self.downsample = None
         if stride > 1 or width != filters:
@@ -95,5 +95,5 @@ def _stage(width: int, filters: int, blocks: int, stride: int) -> nn.Sequential:
     return nn.Sequential(_Block(width, filters, stride), *rest)
 
 
-def _three(width: int, filters: int, stride: int = 1) -> nn.Conv2d:
+def _conv3x3(width: int, filters: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(width, filters, 3, stride, padding=1, bias=False)

@@ -1,0 +1,186 @@
+"""A table as Markdown and CSV: our numbers beside the paper's, and how they were computed."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import io
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import evalign
+from evalign._files import write_file
+from evalign.papers.studies import StudyResults
+from evalign.papers.tables import Number, PaperColumn, PaperData, PaperRow
+
+#: Packages whose version may change a number.
+PACKAGES = ("torch", "numpy", "scikit-learn", "lightgbm", "optuna")
+
+
+def write_table(results: StudyResults, folder: Path) -> tuple[Path, Path]:
+    """Write both files, each as a whole or not at all."""
+    name = f"{results.plan.table.name}-{results.plan.scale}"
+    folder.mkdir(parents=True, exist_ok=True)
+    markdown, table = folder / f"{name}.md", folder / f"{name}.csv"
+    write_file(table, to_csv(results).encode())
+    write_file(markdown, to_markdown(results).encode())
+    return markdown, table
+
+
+def to_markdown(results: StudyResults) -> str:
+    """Return the table as Markdown, with one section per dataset."""
+    table = results.plan.table
+    lines = [
+        f"# {table.name}: {table.title}",
+        "",
+        table.citation,
+        "",
+        *describe_run(results, table.name),
+        "",
+    ]
+    for data in table.data:
+        if data.name in results.plan.data:
+            lines += [f"## {data.title}", "", *_section(results, data), ""]
+    lines += ["## Notes", "", *(f"- {note}" for note in _notes(results)), ""]
+    return "\n".join(lines)
+
+
+def describe_run(results: StudyResults, name: str) -> list[str]:
+    """List the circumstances of a table or figure: command, scale, seed, date, machine and versions."""
+    plan = results.plan
+    versions = ", ".join(f"{package} {_version(package)}" for package in PACKAGES)
+    command = f"evalign reproduce {name} --scale {plan.scale} --seed {plan.seed}"
+    today = datetime.now(timezone.utc).date()
+    return [
+        f"- Command: `{command}`",
+        f"- Scale: {_describe_scale(results)}",
+        f"- Seed: {plan.seed}",
+        f"- Date: {today}",
+        f"- Machine: {platform.system()} {platform.machine()}, {os.cpu_count()} processors",
+        f"- Versions: Python {platform.python_version()}, evalign {evalign.__version__}, {versions}",
+    ]
+
+
+def _describe_scale(results: StudyResults) -> str:
+    plan = results.plan
+    if not results.cells:
+        return f"{plan.scale}. Nothing is trained"
+    sizes = [len(plan.settings(data, row)) for data, row in plan.cells()]
+    grid = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
+    scale = plan.table.scale(plan.scale)
+    parts = [f"{name} {_format_setting(value)}" for name, value in scale.settings.items()]
+    for owner, settings in (*scale.by_data.items(), *scale.by_row.items()):
+        parts += [f"{owner}: {name} {_format_setting(value)}" for name, value in settings.items()]
+    text = "; ".join(parts)
+    return f"{plan.scale}. Trials per cell: {plan.trials}; settings compared per cell: {grid} ({text})"
+
+
+def _format_setting(value: object) -> str:
+    return f"{{{', '.join(map(str, value))}}}" if isinstance(value, tuple) else str(value)
+
+
+def _section(results: StudyResults, data: PaperData) -> Iterator[str]:
+    columns = results.plan.table.columns
+    rows = [row for row in results.plan.table.rows if (data.name, row.name) in results.cells]
+    known = [
+        column for column in columns if any(results.paper_number(row, data.name, column) for row in rows)
+    ]  # a column without numbers of the paper is one column wide, not three
+    heads = [f"{column.name} | paper | difference" if column in known else column.name for column in columns]
+    yield f"| Row | {' | '.join(heads)} |"
+    yield f"|---|{'---|' * (len(columns) + 2 * len(known))}"
+    for row in rows:
+        cells = [_format_cell(results, data, row, column, column in known) for column in columns]
+        yield f"| {row.name}{' (extra)' if row.extra else ''} | {' | '.join(cells)} |"
+
+
+def _format_cell(
+    results: StudyResults, data: PaperData, row: PaperRow, column: PaperColumn, known: bool
+) -> str:
+    own = results.cells[data.name, row.name].number(column.name)
+    text = _format_number(own, 3, results.is_bold(row, data.name, column))
+    if not known:
+        return text
+    paper = results.paper_number(row, data.name, column)
+    difference = f"{own.mean - paper.mean:+.3f}" if own and paper else ""
+    paper_text = _format_number(paper, results.plan.table.digits, bool(paper and paper.bold))
+    return f"{text} | {paper_text} | {difference}"
+
+
+def _format_number(number: Number | None, digits: int, bold: bool) -> str:
+    if number is None:
+        return ""
+    spread = "" if math.isnan(number.deviation) else f" ± {number.deviation:.{min(digits, 3)}f}"
+    text = f"{number.mean:.{digits}f}{spread}"
+    return f"**{text}**" if bold else text
+
+
+def _notes(results: StudyResults) -> Iterator[str]:
+    table = results.plan.table
+    yield (
+        "Means and standard deviations over trials that differ in their initial weights; all trials share "
+        "one stratified split, drawn with the seed above. Settings are selected by the validation loss."
+    )
+    if any(row.extra for row in table.rows):
+        yield (
+            "Rows marked extra are not in the paper. A rule is fitted on the validation part; rows that make "
+            "their own decisions are scored by these in every column, not by a mean over thresholds."
+        )
+    extra = [column.name for column in table.columns if column.extra]
+    if extra:
+        yield f"Columns that are not in the paper: {', '.join(extra)}."
+    if table.bold is not None:
+        yield f"Bold, in the paper and here: {' '.join(table.bold).strip()}."
+    yield from table.notes
+    yield from list_problems(results)
+
+
+def list_problems(results: StudyResults) -> Iterator[str]:
+    """Yield what is missing, unfinished or failed."""
+    for name, instruction in results.missing.items():
+        yield f"Left out, since its data is not on this machine: {name}. {instruction}"
+    for (data, row), cell in results.cells.items():
+        if not cell.done:
+            yield f"Not finished: {row} on {data}."
+        for error in cell.errors:
+            yield f"Failed: {row} on {data}: {error}."
+
+
+def to_csv(results: StudyResults) -> str:
+    """Return the table in long form: one line per dataset, row and column."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        ["table", "scale", "seed", "dataset", "row", "extra_row", "column", "extra_column", "mean",
+         "deviation", "trials", "failed", "paper_mean", "paper_deviation", "paper_bold",
+         "difference", "epochs", "setting"]
+    )  # fmt: skip
+    plan = results.plan
+    for data, row in plan.cells():
+        cell = results.cells[data.name, row.name]
+        for column in plan.table.columns:
+            own, paper = cell.number(column.name), results.paper_number(row, data.name, column)
+            writer.writerow(
+                [plan.table.name, plan.scale, plan.seed, data.name, row.name, row.extra, column.name,
+                 column.extra, _format_float(own and own.mean), _format_float(own and own.deviation),
+                 len(cell.scores), len(cell.errors), _format_float(paper and paper.mean),
+                 _format_float(paper and paper.deviation), "" if paper is None else paper.bold,
+                 _format_float(own.mean - paper.mean if own and paper else None), _format_float(cell.epochs),
+                 json.dumps(dict(cell.setting), sort_keys=True)]
+            )  # fmt: skip
+    return stream.getvalue()
+
+
+def _format_float(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.6g}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"

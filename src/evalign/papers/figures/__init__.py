@@ -1,0 +1,10 @@
+"""The figures of Lee et al. (2021) as data, and how they are drawn."""
+
+from evalign.papers.figures import _lee
+from evalign.papers.figures._draw import draw
+from evalign.papers.figures._figure import Claim, Line, Panel, PaperFigure
+
+#: All figures by name.
+FIGURES: dict[str, PaperFigure] = {figure.name: figure for figure in _lee.FIGURES}
+
+__all__ = ["FIGURES", "Claim", "Line", "Panel", "PaperFigure", "draw"]

@@ -1,0 +1,91 @@
+"""Which points a table needs: first the grid of every cell, then trials at the best setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evalign.papers.tables import PaperData, PaperRow, PaperTable, grid_settings
+from evalign.papers.training import Outcome, Point, is_stackable
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A table at a scale with a seed, for the datasets that are available."""
+
+    table: PaperTable
+    scale: str
+    seed: int
+    data: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the study: each scale and each seed has its own."""
+        return f"{self.table.name} {self.scale} seed {self.seed}"
+
+    @property
+    def trials(self) -> int:
+        """How many times each cell is trained at its best setting."""
+        return self.table.scale(self.scale).trials
+
+    def cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
+        """Yield the cells whose data is available."""
+        for data, row in self.table.cells():
+            if data.name in self.data:
+                yield data, row
+
+    def settings(self, data: PaperData, row: PaperRow) -> list[dict[str, Any]]:
+        """Return the settings of a cell that are compared."""
+        return grid_settings(self.table, self.scale, data, row)
+
+    def grid_points(self, data: PaperData, row: PaperRow) -> list[Point]:
+        """Return one point per setting of a cell, or none if there is only one setting."""
+        settings = self.settings(data, row)
+        seeds = (self.seed * 1000,)
+        points = [Point("grid", data.name, row.name, setting, seeds) for setting in settings]
+        return points if len(points) > 1 else []
+
+    def trial_points(self, data: PaperData, row: PaperRow, setting: Mapping[str, Any]) -> list[Point]:
+        """Return the trials of a cell: one point for all if they can be trained at once, else one each."""
+        seeds = [self.seed * 1000 + 1 + number for number in range(self.trials)]
+        together = is_stackable(row, str(setting.get("network", data.network)))
+        groups = [tuple(seeds)] if together else [(seed,) for seed in seeds]
+        return [Point("trial", data.name, row.name, setting, group) for group in groups]
+
+    def best_setting(
+        self, data: PaperData, row: PaperRow, done: Mapping[str, Outcome | None]
+    ) -> Mapping[str, Any] | None:
+        """Return the setting with the lowest validation loss; None if the grid is not done, or all failed."""
+        points = self.grid_points(data, row)
+        if not points:
+            return self.settings(data, row)[0]
+        if any(point.key not in done for point in points):
+            return None
+        losses = [_loss(done[point.key]) for point in points]
+        best = min(range(len(points)), key=losses.__getitem__)
+        return points[best].setting if losses[best] < math.inf else None
+
+    def runnable_points(self, done: Mapping[str, Outcome | None]) -> list[Point]:
+        """Return all points that can be run, given those that are done (None: failed)."""
+        points = []
+        for data, row in self.cells():
+            points += self.grid_points(data, row)
+            setting = self.best_setting(data, row, done)
+            points += [] if setting is None else self.trial_points(data, row, setting)
+        return points
+
+    def count_points(self, done: Collection[str]) -> tuple[int, int]:
+        """Return how many points are done, and how many there will be in total."""
+        total = 0
+        n_done = sum(key.startswith("trial") for key in done)
+        for data, row in self.cells():
+            grid = self.grid_points(data, row)
+            total += len(grid) + len(self.trial_points(data, row, self.settings(data, row)[0]))
+            n_done += sum(point.key in done for point in grid)
+        return n_done, total
+
+
+def _loss(outcome: Outcome | None) -> float:
+    return math.inf if outcome is None else outcome.valid_loss

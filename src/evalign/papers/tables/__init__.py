@@ -1,0 +1,23 @@
+"""The tables of the papers as data: Tsoi et al. (2022 and 2024) and Li et al. (2025)."""
+
+from evalign.papers.tables import _btg, _east, _east_supplement, _fbeta
+from evalign.papers.tables._table import (
+    ESTIMATORS,
+    Number,
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Scale,
+    grid_settings,
+)
+
+#: All tables by name.
+TABLES: dict[str, PaperTable] = {
+    table.name: table for table in (*_btg.TABLES, *_fbeta.TABLES, _east.TABLE_1, *_east_supplement.TABLES)
+}
+
+__all__ = [
+    "ESTIMATORS", "TABLES", "Number", "PaperColumn", "PaperData", "PaperRow", "PaperTable", "Scale",
+    "grid_settings",
+]  # fmt: skip

@@ -1,0 +1,337 @@
+"""Studies: every point is run once, whatever happens to the workers."""
+
+import signal
+import time
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from optuna.exceptions import StorageInternalError
+from optuna.storages import RDBStorage
+from optuna.trial import TrialState
+from toys import BROKEN, TOY
+
+from evalign.papers import MissingDataError, _reproduce
+from evalign.papers.studies import StudyPlan, StudyQueue, _borrow, _queue, _workers, work
+from evalign.papers.studies._storage import StudyStorage
+from evalign.papers.tables import PaperColumn, PaperData, PaperRow, Scale
+from evalign.papers.training import Outcome
+
+SCRIPT = Path(__file__).parents[1] / "toys.py"
+PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
+#: F1*, BCE and the rule have two settings and one stack of two trials, Dice two settings and two trials.
+POINTS = 3 * (2 + 1) + 2 + 2
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    from evalign.papers import reproduce
+
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    result = reproduce(TOY, storage=f"sqlite:///{folder / 's.db'}", out=folder, progress=False)
+    assert result.results.complete
+    return result
+
+
+def scores(result):
+    return {key: cell.scores for key, cell in result.results.cells.items()}
+
+
+def count_complete(trials):
+    return Counter(trial.user_attrs["key"] for trial in trials if trial.state == TrialState.COMPLETE)
+
+
+def take(queue):
+    """Take a waiting trial as a worker does, but without its heartbeats."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Heartbeat of storage")
+        return queue.study.ask()
+
+
+def wait_for(trials, count, worker):
+    """Wait until `count` points are done and another one is running."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until and worker.poll() is None:
+        try:
+            states = Counter(trial.state for trial in trials())
+        except KeyError:  # no such study yet
+            states = Counter()
+        if states[TrialState.COMPLETE] >= count and states[TrialState.RUNNING]:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"never {count} points; the worker ended with {worker.poll()}")
+
+
+def test_every_point_is_run_exactly_once(run, trials, uninterrupted):
+    first = run(TOY)
+    assert scores(first) == scores(uninterrupted)
+    assert set(count_complete(trials()).values()) == {1}
+    assert len(trials()) == POINTS
+    before = [trial.datetime_complete for trial in trials()]
+    assert scores(run(TOY)) == scores(first)
+    assert [trial.datetime_complete for trial in trials()] == before
+
+
+def test_trials_run_at_the_setting_with_the_lowest_validation_loss(run, trials):
+    run(TOY)
+    dice = [trial for trial in trials() if trial.user_attrs["point"]["row"] == "Dice"]
+    grid = [trial for trial in dice if trial.user_attrs["point"]["stage"] == "grid"]
+    best = min(grid, key=lambda trial: trial.value).user_attrs["point"]["setting"]
+    runs = [trial.user_attrs["point"] for trial in dice if trial not in grid]
+    assert [point["setting"] for point in runs] == [best, best]
+    assert [point["seeds"] for point in runs] == [[1], [2]]
+
+
+def test_two_processes_share_a_study(run, trials, uninterrupted):
+    result = run(TOY, jobs=2)
+    assert scores(result) == scores(uninterrupted)
+    assert set(count_complete(trials()).values()) == {1}
+    assert len(count_complete(trials())) == POINTS
+
+
+def test_a_killed_study_resumes(script, run, storage, trials, tmp_path, uninterrupted):
+    worker = script(SCRIPT, storage, tmp_path / "out", 0.4)
+    wait_for(trials, 3, worker)
+    worker.ended(signal.SIGKILL)
+    done = {trial.number: trial.datetime_complete for trial in trials() if trial.state == TrialState.COMPLETE}
+    assert 3 <= len(done) < POINTS
+    assert not (tmp_path / "out").exists()
+    result = run(TOY)
+    assert scores(result) == scores(uninterrupted)
+    assert set(count_complete(trials()).values()) == {1}
+    assert all(trials()[number].datetime_complete == when for number, when in done.items())
+
+
+def test_a_point_interrupted_by_ctrl_c_is_run_again(script, run, storage, trials, tmp_path, uninterrupted):
+    worker = script(SCRIPT, storage, tmp_path / "out", 0.4)
+    wait_for(trials, 2, worker)
+    assert worker.ended(signal.SIGINT)[0] == 130
+    interrupted = [trial for trial in trials() if "interrupted" in trial.user_attrs]
+    assert len(interrupted) == 1
+    assert not any(trial.state == TrialState.RUNNING for trial in trials())
+    assert scores(run(TOY)) == scores(uninterrupted)
+    assert set(count_complete(trials()).values()) == {1}
+
+
+def test_a_failed_point_is_recorded_and_the_study_continues(run, trials):
+    result = run(BROKEN)
+    assert result.results.complete
+    cell = result.results.cells["mammography", "no loss"]
+    assert cell.scores == []
+    assert len(cell.errors) == 2  # both settings, so that there are no trials
+    assert "Expected `method` to be a known loss, but got 'nothing'" in cell.errors[0]
+    assert result.results.cells["mammography", "F1*"].number("F1") is not None
+    assert "Failed: no loss on mammography: ValueError: Expected" in result.files[0].read_text()
+    count = len(trials("broken small seed 0"))
+    run(BROKEN)
+    assert len(trials("broken small seed 0")) == count
+
+
+def test_another_configuration_is_rejected_and_nothing_lost(run, trials):
+    run(TOY)
+    before = len(trials())
+    other = replace(TOY, small=Scale(3, TOY.small.settings))
+    with pytest.raises(ValueError, match="without a study 'toy small seed 0' of another configuration"):
+        run(other)
+    assert len(trials()) == before
+    run(replace(TOY, title="another title"))  # titles are not part of the configuration
+    run(TOY, seed=1)  # another study
+    assert len(trials("toy small seed 1")) == POINTS
+
+
+def test_other_data_of_the_same_name_is_rejected(run, monkeypatch):
+    run(TOY)
+    monkeypatch.setattr(_reproduce, "fingerprint", lambda name: "other")
+    with pytest.raises(ValueError, match="results on the same mammography data"):
+        run(TOY)
+
+
+def test_a_point_enqueued_twice_is_run_once(storage, trials):
+    queue = StudyQueue(StudyStorage(storage), PLAN)
+    queue.fill()
+    point = PLAN.runnable_points({})[0]
+    queue.study.enqueue_trial({}, user_attrs={"key": point.key, "point": point.to_dict()})
+    work(queue)
+    assert len(trials()) == POINTS + 1
+    assert set(count_complete(trials()).values()) == {1}
+    assert [trial.state for trial in trials() if trial.user_attrs["key"] == point.key] == [
+        TrialState.COMPLETE,
+        TrialState.PRUNED,
+    ]
+
+
+def test_a_point_whose_worker_died_before_its_first_heartbeat_is_run_again(storage, trials, monkeypatch):
+    queue = StudyQueue(StudyStorage(storage, interval=1, grace=1), PLAN)
+    queue.fill()
+    take(queue)
+    assert queue.refill() == 0
+    monkeypatch.setattr(_queue, "FIRST_HEARTBEAT", 0.0)
+    time.sleep(1.1)
+    assert queue.refill() == 1
+
+
+def test_a_heartbeat_survives_a_database_that_is_unreachable(storage, monkeypatch):
+    def record_heartbeat(*_):
+        raise StorageInternalError("The connection is lost.")
+
+    monkeypatch.setattr(RDBStorage, "record_heartbeat", record_heartbeat)
+    queue = StudyQueue(StudyStorage(storage), PLAN)
+    queue.fill()
+    outcome = Outcome([{}], 0.5, [1], 1.0)
+    assert queue.run_next(lambda trial, point: outcome)
+    assert list(queue.progress().done.values()) == [outcome]
+
+
+def test_a_point_that_kills_its_workers_is_given_up(storage):
+    queue = StudyQueue(StudyStorage(storage), PLAN)
+    queue.fill()
+    key = PLAN.runnable_points({})[0].key
+    for _ in range(_queue.LIVES):
+        trial = take(queue)
+        while trial.user_attrs["key"] != key:
+            trial = take(queue)
+        queue.study.tell(trial, state=TrialState.FAIL)
+        queue.refill()
+    assert queue.progress().errors == {key: "its worker died 3 times"}
+    assert key not in queue.progress().pending
+
+
+def test_a_worker_completes_a_study_that_was_enqueued_in_part(storage, trials, monkeypatch):
+    """The worker that created the study was killed before it had enqueued the points."""
+    monkeypatch.setattr(_queue, "SILENCE", 0.5)
+    queue = StudyQueue(StudyStorage(storage), PLAN)
+    queue.study.set_user_attr("filling", True)
+    StudyQueue(StudyStorage(storage), PLAN).fill()
+    assert len(trials()) == 4 * 2
+
+
+def test_missing_data_is_reported_and_the_rest_is_run(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("EVALIGN_DATA", str(tmp_path))
+    table = replace(TOY, data=(*TOY.data, PaperData("creditcard", "Kaggle", "btg_net")))
+    result = run(table)
+    assert result.results.complete
+    assert "Put creditcard.csv" in result.results.missing["creditcard"]
+    text = result.files[0].read_text()
+    assert "Left out, since its data is not on this machine: creditcard. The data of 'creditcard'" in text
+    assert "## Kaggle" not in text
+    with pytest.raises(MissingDataError, match="creditcard.csv"):
+        run(replace(table, name="nothing", data=table.data[1:]))
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("sqlite:////no/such/folder/studies.db", ConnectionError, "cannot be reached: unable to open"),
+        (
+            "postgresql+psycopg://me:secret@127.0.0.1:1/db",
+            ConnectionError,
+            r"me:\*\*\*@127.0.0.1:1/db cannot be",
+        ),
+        ("studies.db", ValueError, "an SQLAlchemy URL such as sqlite:///studies.db, but got 'studies.db'"),
+    ],
+)
+def test_a_storage_that_cannot_be_reached(run, monkeypatch, url, error, message):
+    monkeypatch.setattr("evalign.papers.studies._storage.time.sleep", lambda seconds: None)
+    with pytest.raises(error, match=message) as raised:
+        run(TOY, storage=url)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("setting", "value"), [("scale", "huge"), ("jobs", 0), ("seed", -1)])
+def test_invalid_arguments(run, setting, value):
+    with pytest.raises(ValueError, match=f"Expected `{setting}` to be"):
+        run(TOY, **{setting: value})
+
+
+def test_rows_may_be_estimators_and_aligned_networks(run):
+    rows = (
+        PaperRow("forest", "forest", {"n_estimators": 5}),
+        PaperRow("CCS", "ccs"),
+        PaperRow("aligned", "aligned"),
+    )
+    settings = {**TOY.small.settings, "learning_rate": 0.01}
+    result = run(replace(TOY, name="rows", rows=rows, small=Scale(1, settings), numbers={}, bold=None))
+    assert result.results.complete
+    assert all(len(cell.scores) == 1 and not cell.errors for cell in result.results.cells.values())
+
+
+LENDER = replace(
+    TOY, name="lender", rows=TOY.rows[1:2], columns=(*TOY.columns, PaperColumn("Acc", "accuracy"))
+)
+BORROWER = replace(
+    TOY, name="borrower", rows=(PaperRow("Other name", "dice"), PaperRow("Focal", "balanced ce")),
+    columns=(PaperColumn("M", "mcc"), PaperColumn("Mean F1", "f1", "thresholds")),
+)  # fmt: skip
+
+
+@pytest.fixture
+def loan(run, monkeypatch):
+    """The result of the table `lender`, and the rows of the points that are run after it."""
+    monkeypatch.setitem(_borrow.TABLES, "lender", LENDER)
+    result, rows = run(LENDER), []
+    real = _workers.run_point
+    monkeypatch.setattr(
+        _workers, "run_point", lambda table, point, seed: rows.append(point.row) or real(table, point, seed)
+    )
+    return result, rows
+
+
+def test_the_work_of_another_table_is_not_repeated(loan, run, trials):
+    lender, rows = loan
+    result = run(BORROWER)
+    assert result.results.complete
+    assert set(rows) == {"Focal"}
+    theirs = lender.results.cells["mammography", "Dice"].scores
+    own = result.results.cells["mammography", "Other name"].scores
+    assert own == [{"M": one["MCC"], "Mean F1": one["F1"]} for one in theirs]
+    borrowed = [trial for trial in trials("borrower small seed 0") if "borrowed" in trial.user_attrs]
+    assert {trial.user_attrs["borrowed"] for trial in borrowed} == {"lender"}
+    assert len(borrowed) == 4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"columns": (PaperColumn("R", "recall"),)},  # not scored there
+        {"columns": (PaperColumn("Seconds", "", "time"),)},
+        {"metric": "mcc"},
+        {"small": Scale(2, {**TOY.small.settings, "max_epochs": 1})},
+        {"rows": (PaperRow("Dice", "dice", rule=True),)},
+    ],
+)
+def test_other_work_is_not_borrowed(loan, run, changes):
+    result = run(replace(BORROWER, **{"rows": BORROWER.rows[:1], **changes}))
+    assert result.results.complete
+    assert len(loan[1]) == 4
+
+
+def test_work_of_another_configuration_is_not_borrowed(loan, run, monkeypatch):
+    monkeypatch.setitem(_borrow.TABLES, "lender", replace(LENDER, metric="mcc"))
+    run(replace(BORROWER, rows=BORROWER.rows[:1]))
+    assert len(loan[1]) == 4
+
+
+def test_work_on_other_data_is_not_borrowed(loan, run, monkeypatch):
+    monkeypatch.setattr(_reproduce, "fingerprint", lambda name: "other rows")
+    run(replace(BORROWER, rows=BORROWER.rows[:1]))
+    assert len(loan[1]) == 4
+
+
+def test_rows_that_differ_only_in_their_rule_share_their_networks(run, monkeypatch):
+    from evalign.papers.training import _train
+
+    _train._train_cross_entropy.cache_clear()
+    calls = []
+    real = _train._train
+    monkeypatch.setattr(_train, "_train", lambda row, *rest: calls.append(row.name) or real(row, *rest))
+    rows = (
+        PaperRow("BCE", "ce"),
+        PaperRow("rule", "ce", rule=True),
+        PaperRow("F2", "ce", {"metric": "fbeta(2)"}, rule=True),
+    )
+    result = run(replace(TOY, rows=rows, small=Scale(2, {**TOY.small.settings, "learning_rate": 0.01})))
+    assert len(calls) == 1
+    means = [result.results.cells["mammography", row.name].number("MCC").mean for row in rows]
+    assert means[0] != means[1]

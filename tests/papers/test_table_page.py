@@ -1,0 +1,104 @@
+"""Tables as Markdown and CSV."""
+
+import csv
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toys import TOY
+
+from evalign.papers._table_page import to_csv, to_markdown
+from evalign.papers.studies import Cell, StudyPlan, StudyResults
+from evalign.papers.tables import Number
+
+PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
+
+
+def cell(*values, **options):
+    return Cell(
+        [{"F1": value, "MCC": value / 2} for value in values], {"learning_rate": 0.01}, epochs=2.0, **options
+    )
+
+
+@pytest.fixture
+def results():
+    cells = {"F1*": cell(0.6, 0.7), "Dice": cell(0.4, 0.5), "BCE": cell(0.5, 0.6), "rule": cell(0.66)}
+    return StudyResults(PLAN, {("mammography", row): one for row, one in cells.items()}, {})
+
+
+def lines(text):
+    return [re.sub(" +", " ", line) for line in text.splitlines()]
+
+
+def test_our_numbers_and_the_papers_are_side_by_side(results):
+    page = lines(to_markdown(results))
+    at = page.index("## Mammography")
+    deviation = np.std([0.6, 0.7], ddof=1)
+    assert page[at + 2 : at + 8] == [
+        "| Row | F1 | paper | difference | MCC |",
+        "|---|---|---|---|---|",
+        f"| F1* | **0.650 ± {deviation:.3f}** | **0.75 ± 0.01** | -0.100 | 0.325 ± {deviation / 2:.3f} |",
+        f"| Dice | 0.450 ± {deviation:.3f} | | | 0.225 ± {deviation / 2:.3f} |",
+        f"| BCE | 0.550 ± {deviation:.3f} | 0.50 ± 0.02 | +0.050 | 0.275 ± {deviation / 2:.3f} |",
+        "| rule (extra) | **0.660** | | | 0.330 |",
+    ]
+
+
+def test_the_circumstances_are_described(results):
+    text = to_markdown(results)
+    assert "`evalign reproduce toy --scale small --seed 0`" in text
+    assert (
+        "small. Trials per cell: 2; settings compared per cell: 2 (learning_rate {0.01, 0.003}; batch" in text
+    )
+    for word in (
+        "- Seed: 0",
+        "- Date: 20",
+        "- Machine: ",
+        "Python 3.",
+        "torch ",
+        "optuna ",
+        "Nobody (2000).",
+    ):
+        assert word in text
+    assert "- Bold, in the paper and here: at least BCE." in text
+    assert "- Columns that are not in the paper: MCC." in text
+    assert "- This table is a toy." in text
+
+
+def test_csv_has_one_line_per_cell_and_column(results):
+    rows = list(csv.DictReader(to_csv(results).splitlines()))
+    assert len(rows) == 4 * 2
+    first = rows[0]
+    assert (first["dataset"], first["row"], first["column"]) == ("mammography", "F1*", "F1")
+    assert float(first["mean"]) == pytest.approx(0.65)
+    assert float(first["difference"]) == pytest.approx(-0.1)
+    assert (first["paper_mean"], first["paper_bold"], first["trials"]) == ("0.75", "True", "2")
+    assert rows[2]["paper_mean"] == ""
+    assert rows[6]["deviation"] == ""  # of one trial
+
+
+def test_unfinished_cells_are_listed(results):
+    cells = {**results.cells, ("mammography", "Dice"): Cell(done=False)}
+    partial = StudyResults(PLAN, cells, {})
+    assert not partial.complete
+    assert "- Not finished: Dice on mammography." in to_markdown(partial)
+    assert "| Dice |  |  |  |  |" in to_markdown(partial)
+
+
+@pytest.mark.parametrize(
+    ("rule", "bold"),
+    [(("at least", "BCE"), {"F1*", "rule"}), (("above", "F1*"), {"rule"}), (("best", ""), {"rule"})],
+)
+def test_rules_for_bold(results, rule, bold):
+    plan = replace(PLAN, table=replace(TOY, bold=rule))
+    results = StudyResults(plan, results.cells, {})
+    column = TOY.columns[0]
+    assert {row.name for row in TOY.rows if results.is_bold(row, "mammography", column)} == bold
+    assert not any(results.is_bold(row, "mammography", TOY.columns[1]) for row in TOY.rows)  # an extra column
+
+
+def test_deviation_needs_two_trials():
+    assert cell(0.5).number("F1") == Number(0.5, pytest.approx(math.nan, nan_ok=True))
+    assert Cell().number("F1") is None

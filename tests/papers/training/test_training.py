@@ -1,0 +1,128 @@
+"""Networks, losses and trials of the tables."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from evalign.metrics import f1
+from evalign.papers.data import Parts, prepare
+from evalign.papers.tables import PaperColumn, PaperData, PaperRow, PaperTable, Scale
+from evalign.papers.training import Point, _points, is_stackable, run_point
+from evalign.papers.training._losses import BlockwiseLoss, build_loss
+from evalign.papers.training._networks import BlockwiseNetwork, PairLogits, TwoLogits, build_network
+from evalign.papers.training._train import train_networks
+from evalign.training import TrainingData
+
+SETTING = {"learning_rate": 0.01, "batch_size": 64, "max_epochs": 30, "patience": 30}
+SOFT_SET = PaperRow(
+    "F1*", "metric", {"metric": "f1", "task": "binary", "step": "linear", "thresholds": "btg"}
+)
+
+
+def toy_parts(*shape, label):
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+    data = TrainingData(x, label(x).long())
+    return Parts(data, data, data, ("no", "yes"))
+
+
+def test_two_logits_are_equivalent_to_one():
+    x = torch.randn(5, 3)
+    network = nn.Linear(3, 1)
+    torch.testing.assert_close(TwoLogits(network)(x).softmax(-1)[:, 1], network(x).sigmoid().squeeze(1))
+
+
+def test_each_pair_of_people_once():
+    logits = PairLogits(lambda people: people @ people.mT)(torch.eye(3).expand(2, 3, 3) + 1)
+    assert logits.shape == (2, 2, 3)
+    torch.testing.assert_close(logits[:, 1], torch.full((2, 3), 5.0))  # (2, 1, 1) . (1, 2, 1)
+
+
+def test_blocks_do_not_change_results():
+    images = torch.randn(600, 3, 8, 8)
+    network = nn.Sequential(nn.Conv2d(3, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    expected = network(images)
+    torch.testing.assert_close(BlockwiseNetwork(network).eval()(images), expected)
+    torch.testing.assert_close(BlockwiseNetwork(network).train()(images), expected)
+    x, network = torch.randn(600, 4), nn.Linear(4, 2)
+    y = torch.randint(0, 2, (600,))
+    loss = nn.CrossEntropyLoss()
+    torch.testing.assert_close(BlockwiseLoss(loss, 25)(network(x), y), loss(network(x), y))
+
+
+def test_trials_at_once_learn_and_differ():
+    parts = toy_parts(400, 3, label=lambda x: x.sum(1) > 1)
+    assert is_stackable(SOFT_SET, "btg_net")
+    assert not is_stackable(SOFT_SET, "mlp")
+    assert not is_stackable(PaperRow("E", "metric", {"metric": "f1"}), "btg_net")  # it is annealed
+    models = train_networks(SOFT_SET, "btg_net", parts, SETTING, f1(), (1, 2, 3))
+    probabilities = [model.probabilities(parts.test.x) for model in models]
+    scores = [f1().score(parts.test.y, p.argmax(1)) for p in probabilities]
+    assert min(scores) > 0.7
+    assert not torch.equal(probabilities[0], probabilities[1])
+    again = train_networks(SOFT_SET, "btg_net", parts, SETTING, f1(), (3, 1))
+    # Each draws the random numbers it would draw alone, whatever the other trials are.
+    torch.testing.assert_close(again[1].probabilities(parts.test.x), probabilities[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["ce", "aligned"])
+def test_graphs_are_scored_pair_by_pair(method):
+    pairs = torch.triu_indices(4, 4, 1)
+    parts = toy_parts(150, 4, 3, label=lambda x: (x[:, pairs[0], 0] - x[:, pairs[1], 0]).abs() < 0.7)
+    (model,) = train_networks(PaperRow("r", method), "graph_network", parts, SETTING, f1(), (1,))
+    p = model.probabilities(parts.test.x)
+    assert p.shape == (150 * 6, 2)
+    assert f1().score(parts.test.y.flatten(), p.argmax(1)) > 0.85
+
+
+def test_an_unknown_network_is_rejected():
+    with pytest.raises(ValueError, match="Did you mean 'darknet19'"):
+        build_network("darknet91", toy_parts(4, 3, label=lambda x: x[:, 0] > 0), {})
+
+
+def test_subsamples_preserve_the_shares_of_the_classes():
+    few = prepare("mammography", 1100, 0)
+    sizes = [len(part) for part in (few.train, few.valid, few.test)]
+    assert np.allclose(np.array(sizes) / sum(sizes), [0.64, 0.16, 0.2], atol=0.01)
+    assert 22 <= sum(int(part.y.sum()) for part in (few.train, few.valid, few.test)) <= 28  # 2.32 %
+    torch.testing.assert_close(few.train.x.mean(0), torch.zeros(6), atol=1e-4, rtol=0)
+
+
+def test_estimators_are_trained_on_components_of_images(monkeypatch):
+    parts = toy_parts(80, 3, 8, 8, label=lambda x: x[:, 0].mean((1, 2)) > 0)
+    monkeypatch.setattr(_points, "prepare", lambda *_: parts)
+    scale = Scale(1, {})
+    rows = (PaperRow("RF", "forest", {"n_estimators": 5}), PaperRow("CCS", "ccs"))
+    columns = (PaperColumn("F1", "f1"),)
+    table = PaperTable("t", "", "", (PaperData("d", "D"),), rows, columns, scale, scale)
+    for row in rows:
+        outcome = run_point(table, Point("trial", "d", row.name, {}, (1,)), 0)
+        assert outcome.scores[0]["F1"] > 0.7
+    assert len(_points._build_estimator(rows[0], f1(), "images", 0).steps) == 2
+
+
+def test_the_best_constant_prediction_of_soft_sets_is_certainty():
+    """With 70 % positives, F1 and accuracy of one probability for all rise up to p = 1; BCE stops at 0.7."""
+    y = (torch.arange(100) < 70).long()
+    parts = Parts(*[TrainingData(torch.zeros(100, 1), y)] * 3, ("no", "yes"))
+    guesses = torch.linspace(0.02, 0.98, 49, dtype=torch.float64)
+    logits = [torch.stack([torch.zeros(100), g.logit().expand(100)], 1) for g in guesses]
+    accuracy = PaperRow("Acc", "metric", {**SOFT_SET.settings, "metric": "accuracy"})
+    for row in (SOFT_SET, accuracy):
+        values = torch.stack([build_loss(row, parts)(one, y) for one in logits])
+        assert (values.diff() < 0).all()
+    entropy = torch.stack([build_loss(PaperRow("BCE", "ce"), parts)(one, y) for one in logits])
+    assert guesses[entropy.argmin()] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(("network", "collapses"), [("graph_network", True), ("graph_network_normed", False)])
+def test_normed_affinities_do_not_collapse(network, collapses):
+    pairs = torch.triu_indices(4, 4, 1)
+    parts = toy_parts(150, 4, 3, label=lambda x: (x[:, pairs[0], 0] - x[:, pairs[1], 0]).abs() < 1.5)
+    share = float(parts.test.y.double().mean())
+    assert 0.65 < share < 0.75
+    (model,) = train_networks(SOFT_SET, network, parts, {**SETTING, "max_epochs": 20}, f1(), (1,))
+    decisions = model.probabilities(parts.test.x).argmax(1)
+    accuracy = float((decisions == parts.test.y.flatten()).double().mean())
+    assert (float(decisions.double().mean()) == 1.0) == collapses
+    assert accuracy == pytest.approx(share) if collapses else accuracy > share + 0.1
