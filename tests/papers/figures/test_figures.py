@@ -206,9 +206,7 @@ def test_the_claims_of_figure_5(results):
     slow = {"MAE__train_F1": lambda y: y**8, "BCE__train_F1": lambda y: y**8}
     best = {"soft_F1__test_accuracy": lambda y: y + 0.3, "soft_F3__validation_F1": lambda y: y + 0.1}
     for recall, trivial in ((0.0, True), (0.5, False)):
-        here = find_claims(
-            **slow, **best, soft_F1__train_recall=lambda y, r=recall: np.full_like(y, r)
-        )
+        here = find_claims(**slow, **best, soft_F1__train_recall=lambda y, r=recall: np.full_like(y, r))
         assert [claim.holds for claim in here] == [True, trivial, False]
         assert "soft F1 with" in here[1].here
         assert "soft F3 with 0.60" in here[2].here
