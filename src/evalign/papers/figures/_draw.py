@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: The colour of a series by its last word; these of Okabe and Ito suit colour-blind readers as well.
+#: The colour of a series by its last word; the colours of Okabe and Ito suit colour-blind readers as well.
 COLORS = {
     "F0.5": "#E69F00", "F1": "#0072B2", "F2": "#009E73", "F3": "#D55E00", "surrogate": "#0072B2",
     "MAE": "#000000", "BCE": "#CC79A7",
