@@ -54,7 +54,7 @@ def cache_folder() -> Path | None:
     """Return the folder for downloads, or None if the extra `data` is not installed."""
     if find_spec("platformdirs") is None:
         return None
-    from platformdirs import user_cache_path
+    from platformdirs import user_cache_path  # noqa: PLC0415
 
     return user_cache_path("evalign", appauthor=False)
 
@@ -94,7 +94,7 @@ def _explain_missing(name: str, source: Source, places: list[Path]) -> str:
 
 def _download(name: str, source: Source, places: list[Path]) -> tuple[Path, ...]:
     """Fetch all files into the cache; each appears there only once it is whole and its checksum matches."""
-    import pooch
+    import pooch  # noqa: PLC0415
 
     folder = places[-1] / source.folder
     paths = []

@@ -29,7 +29,7 @@ def render_page(report: Report) -> str:
     >>> "Use &lt;it&gt;." in text, "https://" in text.split("<script>")[0]
     (True, False)
     """
-    from plotly.offline import get_plotlyjs
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415
 
     scripts = [get_plotlyjs().replace("\r\n", "\n"), _read_resource("plots.js") + _read_resource("page.js")]
     template = _environment().get_template("report.html.j2")

@@ -115,7 +115,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """Return the rows as a pandas table."""
-        import pandas as pd
+        import pandas as pd  # noqa: PLC0415
 
         table = pd.DataFrame([asdict(row) for row in self.rows]).set_index("method")
         ends = [row.interval or (math.nan, math.nan) for row in self.rows]

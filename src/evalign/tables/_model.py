@@ -70,7 +70,7 @@ class TableModel:
 
     def prepare(self, table: Any) -> Floats:
         """Convert the columns of a table to numbers."""
-        return np.asarray(self.preparation.transform(self.schema.typed(table)))
+        return np.asarray(self.preparation.transform(self.schema.convert(table)))
 
     def predict(self, table: Any) -> NDArray[Any]:
         """Predict the name of the class of each row."""
@@ -145,7 +145,7 @@ class TableModel:
 
     def _check_parts(self, root: Path) -> None:
         """Predict a row of missing values: parts of different models do not fit together."""
-        row = pd.DataFrame({column.name: [None] for column in self.schema.kept}, dtype=object)
+        row = pd.DataFrame({column.name: [None] for column in self.schema.inputs}, dtype=object)
         try:
             names = self.preparation.get_feature_names_out()
             if not len(names) == self.prepare(row).shape[1] == self.classifier.n_features_in_:

@@ -47,7 +47,7 @@ def read_caltech256(files: Sequence[Path]) -> Content:
 def read_caltech256_images(files: Sequence[Path], size: int = 64) -> Content:
     """Read images scaled to `size` x `size` from class folders, a zip file or the official tar archive."""
     try:
-        import PIL.Image  # noqa: F401
+        import PIL.Image  # noqa: F401, PLC0415
     except ImportError:
         raise ImportError(f"caltech256_images needs Pillow: {INSTALL}.") from None
     file = files[0]
@@ -118,7 +118,7 @@ def _check_size(file: Path, member: str, size: int) -> None:
 
 
 def _decode(name: str, raw: bytes, size: int) -> NDArray[np.uint8]:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
 
     try:
         with Image.open(io.BytesIO(raw), formats=["JPEG"]) as image:

@@ -38,11 +38,11 @@ STYLE: dict[Any, Any] = {
 def draw(kind: str, panels: Sequence[Panel]) -> bytes:
     """Draw a figure of a kind as PNG."""
     try:
-        import matplotlib
+        import matplotlib  # noqa: PLC0415
     except ImportError as error:
         raise ImportError("Figures need matplotlib: pip install 'evalign[papers]'.") from error
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
         figure = Figure(figsize=SIZES[kind], layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.05))
@@ -54,7 +54,7 @@ def draw(kind: str, panels: Sequence[Panel]) -> bytes:
 
 def _reduce_colours(png: io.BytesIO) -> bytes:
     """Return the same picture with 256 colours, in a third of the bytes."""
-    from PIL import Image  # matplotlib needs it too
+    from PIL import Image  # matplotlib needs it too  # noqa: PLC0415
 
     small = io.BytesIO()
     Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
