@@ -34,6 +34,7 @@ def test_renamed_settings_have_their_values():
     network = ev.MetricClassifier.load(STORED / "network")
     assert (network.learning_rate, network.n_bags, network.rule) == (0.01, 2, True)
     assert network.class_weight == {0: 1.0, 1: 2.0}
+    assert network.history_[0]["valid_violation"] == pytest.approx(0.2681159)
     assert [one.name for one in network.constraints] == ["precision() >= 0.5"]
     assert ev.MetricBooster.load(STORED / "booster").n_bags == 2
     decision = ev.MetricDecision.load(STORED / "decision")

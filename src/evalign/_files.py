@@ -62,14 +62,20 @@ def upgrade(facts: dict[str, Any]) -> dict[str, Any]:
     if "missed" in facts:
         facts["violations"] = facts.pop("missed")
     if isinstance(facts.get("settings"), dict):
-        settings = {_RENAMED_SETTINGS.get(name, name): value for name, value in facts["settings"].items()}
+        settings = _rename(facts["settings"], _RENAMED_SETTINGS)
         if version == 1:
             settings = {"rule": False, **settings, "constraints": []}
             facts |= {"rule": None, "satisfaction": {}}
         facts["settings"] = settings
+    if isinstance(facts.get("history"), list):
+        facts["history"] = [_rename(row, {"valid_miss": "valid_violation"}) for row in facts["history"]]
     if "tensors" in facts:
         facts["parts"] = {"tensors": {"file": facts.pop("tensors"), "sha256": facts.pop("sha256")}}
     return facts
+
+
+def _rename(facts: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in facts.items()}
 
 
 def write_bundle(

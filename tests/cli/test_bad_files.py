@@ -39,18 +39,18 @@ class TestFiles:
     def test_cut_gz(self, fail, commands, name, tmp_path, files):
         packed = gzip.compress(files.old_csv.read_bytes())
         (tmp_path / "cut.csv.gz").write_bytes(packed[: len(packed) // 2])
-        assert "to be a whole gz file" in fail(*commands[name](tmp_path / "cut.csv.gz"))
+        assert "to be a complete gz file" in fail(*commands[name](tmp_path / "cut.csv.gz"))
 
     def test_cut_parquet(self, fail, commands, name, tmp_path, files):
         whole = files.old_parquet.read_bytes()
         (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
-        assert "to be a whole Parquet file" in fail(*commands[name](tmp_path / "cut.parquet"))
+        assert "to be a complete Parquet file" in fail(*commands[name](tmp_path / "cut.parquet"))
 
     def test_changed_parquet(self, fail, commands, name, tmp_path, files):
         content = bytearray(files.old_parquet.read_bytes())
         content[-200:-20] = b"\xff" * 180
         (tmp_path / "bad.parquet").write_bytes(content)
-        assert "to be a whole Parquet file" in fail(*commands[name](tmp_path / "bad.parquet"))
+        assert "to be a complete Parquet file" in fail(*commands[name](tmp_path / "bad.parquet"))
 
     def test_binary(self, fail, commands, name, tmp_path):
         (tmp_path / "noise.csv").write_bytes(np.random.default_rng(0).bytes(5000))
@@ -79,7 +79,7 @@ class TestClasses:
 
     def test_one_class(self, fail, commands, name, table):
         line = fail(*commands[name](table("a,churned\n1,yes\n2,yes\n3,yes\n")))
-        assert "Expected `churned` with two classes or more, but got only 'yes' in all 3 rows." in line
+        assert "Expected `churned` with at least two classes, but got only 'yes' in all 3 rows." in line
 
     def test_missing_label(self, fail, commands, name, table):
         line = fail(*commands[name](table("a,churned\n1,yes\n2,\n3,no\n")))
@@ -140,7 +140,7 @@ class TestOtherTables:
         path = tmp_path / "other.parquet"
         pd.read_parquet(files.new_parquet).assign(spent="a lot").to_parquet(path)
         line = fail(*commands[name](path))
-        assert "Expected `spent` to hold numbers, but got 'a lot' and 92 more" in line
+        assert "Expected `spent` to contain numbers, but got 'a lot' and 92 more" in line
         assert not list(tmp_path.glob("out*"))
 
 
@@ -151,7 +151,7 @@ def test_other_types_in_a_later_chunk_leave_no_file(fail, files, tmp_path, left)
     (tmp_path / "p.csv").write_text("older predictions\n")
     out = f"--out={tmp_path / 'p.csv'}"
     line = fail("predict", files.model, tmp_path / "late.parquet", out, "--chunk=30")
-    assert "Expected `spent` to hold numbers" in line
+    assert "Expected `spent` to contain numbers" in line
     assert left() == ["late.parquet", "p.csv"]
     assert (tmp_path / "p.csv").read_text() == "older predictions\n"
 

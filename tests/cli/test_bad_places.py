@@ -101,7 +101,7 @@ class TestWhereResultsGo:
 
     def test_links_and_the_folder_one_is_in(self, fail, files, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert "Name one inside of it." in fail("fit", files.old_csv, *FIT, "--out=.")
+        assert "Choose one inside of it." in fail("fit", files.old_csv, *FIT, "--out=.")
         (tmp_path / "link").symlink_to(files.model)
         assert "but got the link link" in fail("fit", files.old_csv, *FIT, "--out=link")
 

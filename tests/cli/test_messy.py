@@ -22,7 +22,11 @@ def read_rows(path):
 def test_fit_reports_what_it_leaves_out(run, files, tmp_path):
     ran = run("fit", files.old_csv, "--target=churned", f"--out={tmp_path / 'm'}", "--method=lightgbm")
     assert ran.status == 0
-    for name, reason in (("id", "numbers the rows"), ("email", "names the rows"), ("plan", "is constant")):
+    for name, reason in (
+        ("id", "numbers the rows"),
+        ("email", "identifies the rows"),
+        ("plan", "is constant"),
+    ):
         assert f"Note: `{name}` was left out: it {reason}" in ran.err
     assert "Note: 3 of 263 rows repeat another" in ran.err
     assert "The positive class is 'yes'" in ran.err

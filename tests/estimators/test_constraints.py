@@ -64,13 +64,13 @@ def test_without_the_constraint_precision_is_lower():
     free = MetricClassifier("recall", **FAST).fit(*train, validation_data=valid)
     assert free.satisfaction_ == {}
     assert precision_score(valid[1], free.predict(valid[0])) < 0.8
-    assert "valid_miss" not in free.history_[0]
+    assert "valid_violation" not in free.history_[0]
 
 
 def test_the_history_has_the_violation_and_the_best_feasible_epoch_is_kept():
     train, valid = data()
     model = constrained(strategy="cross_entropy").fit(*train, validation_data=valid)
-    feasible = [row["valid_metric"] for row in model.history_ if row["valid_miss"] == 0]
+    feasible = [row["valid_metric"] for row in model.history_ if row["valid_violation"] == 0]
     assert 0 < len(feasible) < len(model.history_)
     assert model.validation_score_ == max(feasible)
     assert max(feasible) < max(row["valid_metric"] for row in model.history_), "a better one is infeasible"
@@ -92,10 +92,10 @@ class Scripted(Fit):
         nn.init.constant_(self.model.weight, self.at)
         return 0.0
 
-    def _judge(self, phase):
+    def _evaluate(self, phase):
         value, miss = self.script[self.at]
         self.predicted, self.num_classes = torch.zeros(4, dtype=torch.long), 2
-        return {"valid_loss": 1.0 / (1 + self.at), "valid_metric": value, "valid_miss": miss}
+        return {"valid_loss": 1.0 / (1 + self.at), "valid_metric": value, "valid_violation": miss}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_multipliers_get_time_to_satisfy_the_constraints():
     loss = MetricLoss("recall", task="multiclass", step=LinearStep(0.2), constraints="precision >= 0.9")
     for script, epochs in (([(0.5, 0.3)] * 6 + [(0.4, 0.0)] + [(0.4, 0.0)] * 9, 8), ([(0.5, 0.3)] * 16, 15)):
         fit = Scripted(script)
-        fit._judge = lambda phase, fit=fit: {**Scripted._judge(fit, phase), "valid_loss": 1.0}
+        fit._evaluate = lambda phase, fit=fit: {**Scripted._evaluate(fit, phase), "valid_loss": 1.0}
         fit.run([Phase("loss", loss, 0.1, max_epochs=15, patience=2, by_metric=True)])
         assert len(fit.history) == epochs
 

@@ -176,7 +176,9 @@ def _infer_category(name: str, distinct: Any, codes: Indices) -> _Inference:
         return _Inference("dropped", "it is free text")
     is_unique = len(distinct) == len(codes)
     if (rows >= _MIN_ROWS and share > _IDENTIFIER_SHARE) or (is_unique and _IDENTIFIER.fullmatch(name)):
-        return _Inference("dropped", f"it identifies the rows ({len(distinct)} distinct texts in {rows} rows)")
+        return _Inference(
+            "dropped", f"it identifies the rows ({len(distinct)} distinct texts in {rows} rows)"
+        )
     return _Inference("category")
 
 

@@ -64,7 +64,9 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         # One feature marks a missing date, not one for each of its parts.
         columns = {column.name for column in self.schema.inputs}
         names = enumerate(self._number_names())
-        self.missing_ = [index for index, name in names if name in columns and np.isnan(numbers[:, index]).any()]
+        self.missing_ = [
+            index for index, name in names if name in columns and np.isnan(numbers[:, index]).any()
+        ]
         self.imputer_ = SimpleImputer(strategy="median", keep_empty_features=True)
         self.encoder_ = OneHotEncoder(
             handle_unknown="infrequent_if_exist",

@@ -99,7 +99,9 @@ def _read_parquet(file: Any, name: str, rows: int) -> Generator[Any, None, None]
         table = pa.parquet.ParquetFile(file, pre_buffer=False)
         # pandas stores its row index in such columns.
         columns = [
-            column for column in table.schema_arrow.names if not re.fullmatch("__index_level_[0-9]+__", column)
+            column
+            for column in table.schema_arrow.names
+            if not re.fullmatch("__index_level_[0-9]+__", column)
         ]
         names = _clean_names(columns, name)
         for batch in table.iter_batches(min(rows, 1 << 16), columns=columns):
