@@ -71,7 +71,7 @@ class TableModel:
 
     def prepared(self, table: Any) -> NDArray[np.float64]:
         """The features of a table as numbers."""
-        return np.asarray(self.preparation.transform(self.schema.typed(table)))
+        return np.asarray(self.preparation.transform(self.schema.convert(table)))
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The name of the class of each row."""
@@ -148,7 +148,7 @@ class TableModel:
 
     def _check_parts(self, root: Path) -> None:
         """Take a row of missing values through all parts: those of another model do not fit together."""
-        row = pd.DataFrame({column.name: [None] for column in self.schema.kept}, dtype=object)
+        row = pd.DataFrame({column.name: [None] for column in self.schema.inputs}, dtype=object)
         try:
             names = self.preparation.get_feature_names_out()
             if not len(names) == self.prepared(row).shape[1] == self.classifier.n_features_in_:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import gzip
 import io
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pandas as pd
@@ -17,203 +18,220 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from evalign._errors import check_integer, expected
-from evalign.tables._source import Bytes, Text, named, opened
+from evalign.tables._source import PeekableBytes, Utf8Text, describe_source, open_source
 from evalign.tables._values import TEXT
 
 SEPARATORS = ",;\t|"
-#: The start of a file from which the header and the separator are found.
+#: The number of bytes at the start of a file in which the header and the separator are detected.
 _HEAD = 1 << 20
-#: No row of a CSV file may be longer; pyarrow keeps dozens of such blocks in memory.
+#: The largest number of bytes of a row of a CSV file; pyarrow keeps dozens of such blocks in memory.
 _BLOCK = 1 << 21
 
 
-def read(source: Any, *, rows: int | None = None) -> Any:
-    r"""Read a table, or its first rows: CSV as text, Parquet with its own types.
+def read(source: Any) -> Any:
+    r"""Read a table as a pandas DataFrame: CSV as text, Parquet with its own types.
 
     Args:
         source: A path, "-" for standard input, or a binary file. Gz, Parquet, the separator and the
-            encoding are found from the content.
-        rows: Read no more than so many.
+            encoding are detected from the content.
 
-    >>> import io
     >>> read(io.BytesIO(b"age;city\n41;'s-Gravenhage\n;Rome\n")).to_dict("list")
     {'age': ['41', ''], 'city': ["'s-Gravenhage", 'Rome']}
     """
-    if rows is not None:
-        with closing(stream(source, rows)) as chunks:
-            return next(chunks).iloc[:rows]
-    with opened(source) as file:
-        return _frame(pa.Table.from_batches(list(_batches(file, named(source), 1 << 16))))
+    with open_source(source) as file:
+        return _to_frame(pa.Table.from_batches(list(_batches(file, describe_source(source), 1 << 16))))
 
 
 def stream(source: Any, rows: int = 50_000) -> Generator[Any, None, None]:
-    r"""Read a table in chunks of so many rows, so that files larger than memory can be read.
+    r"""Read a table in chunks of this many rows, so that files larger than memory can be read.
 
-    The last chunk takes the rest in, and has up to twice as many rows: no chunk is too small to tell
-    a column of the wrong type from a wrong value.
+    The last chunk includes the remaining rows, fewer than twice this many: a small chunk could not
+    distinguish a column of the wrong type from a few wrong values.
 
-    >>> import io
     >>> [len(chunk) for chunk in stream(io.BytesIO(b"a\n1\n2\n3\n4\n5\n"), rows=2)]
     [2, 3]
     """
     check_integer(rows=rows)
-    with opened(source) as file:
-        held: list[Any] = []
+    with open_source(source) as file, closing(_batches(file, describe_source(source), rows)) as batches:
+        pending: list[Any] = []
         start = 0
-        for batch in _batches(file, named(source), rows):
-            held.append(batch)
-            while sum(part.num_rows for part in held) >= 2 * rows:
-                table = pa.Table.from_batches(held)
-                yield _frame(table.slice(0, rows), start)
-                held, start = table.slice(rows).to_batches(), start + rows
-        yield _frame(pa.Table.from_batches(held), start)
+        for batch in batches:
+            pending.append(batch)
+            while sum(part.num_rows for part in pending) >= 2 * rows:
+                table = pa.Table.from_batches(pending)
+                yield _to_frame(table.slice(0, rows), start)
+                pending, start = table.slice(rows).to_batches(), start + rows
+        yield _to_frame(pa.Table.from_batches(pending), start)
 
 
-def _frame(table: Any, start: int = 0) -> Any:
-    """A pandas table that keeps arrow's types: every chunk has the same, missing values or not."""
+def _to_frame(table: Any, start: int = 0) -> Any:
+    """Convert to a pandas table with arrow's types, which do not depend on missing values in a chunk."""
     frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
     frame.index = pd.RangeIndex(start, start + len(frame))
     return frame
 
 
-def _batches(file: Any, name: str, rows: int) -> Iterator[Any]:
+def _batches(file: Any, name: str, rows: int) -> Generator[Any, None, None]:
     """Batches with checked column names, at least one of them with rows."""
-    start: Any = Bytes(file)
-    magic = start.head(5)
-    if magic[:4] == b"PAR1" and magic[4:] not in b",;\t|\r\n":  # a column may have that name
-        batches = _parquet(file, name, rows)
+    start: Any = PeekableBytes(file)
+    magic = start.peek(5)
+    if magic[:4] == b"PAR1" and magic[4:] not in b",;\t|\r\n":  # a column may have this name
+        batches = _read_parquet(file, name, rows)
     elif magic[:2] == b"\x1f\x8b":
-        unpacked: Any = gzip.GzipFile(fileobj=start, mode="rb")
-        batches = _csv(Text(unpacked, name))
+        batches = _read_csv(Utf8Text(gzip.GzipFile(fileobj=start, mode="rb"), name))
     else:
-        batches = _csv(Text(start, name))
-    empty = True
-    for batch in batches:
-        if batch.num_rows:
-            empty = False
-            yield batch
-    if empty:
+        batches = _read_csv(Utf8Text(start, name))
+    is_empty = True
+    with closing(batches):
+        for batch in batches:
+            if batch.num_rows:
+                is_empty = False
+                yield batch
+    if is_empty:
         raise expected("source", "with rows", f"only a header in {name}")
 
 
-def _parquet(file: Any, name: str, rows: int) -> Iterator[Any]:
+def _read_parquet(file: Any, name: str, rows: int) -> Generator[Any, None, None]:
     if not getattr(file, "seekable", lambda: False)():
         raise expected("source", "to be a file for Parquet", name, "Only CSV can be read from a pipe.")
     file.seek(0)
     try:
         table = pa.parquet.ParquetFile(file, pre_buffer=False)
-        # pandas keeps its row numbers there; they are no values of the table.
-        kept = [
-            field for field in table.schema_arrow.names if not re.fullmatch("__index_level_[0-9]+__", field)
+        # pandas stores its row index in such columns.
+        columns = [
+            column
+            for column in table.schema_arrow.names
+            if not re.fullmatch("__index_level_[0-9]+__", column)
         ]
-        names = _checked(kept, name)
-        for batch in table.iter_batches(min(rows, 1 << 16), columns=kept):
-            yield pa.RecordBatch.from_arrays([_decoded(column) for column in batch.columns], names)
+        names = _clean_names(columns, name)
+        for batch in table.iter_batches(min(rows, 1 << 16), columns=columns):
+            yield pa.RecordBatch.from_arrays([_decode_categories(column) for column in batch.columns], names)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise expected("source", "to be a whole Parquet file", f"{name} ({reason})") from None
+        raise expected("source", "to be a complete Parquet file", f"{name} ({reason})") from None
 
 
-def _decoded(column: Any) -> Any:
-    """Categories as their values: each part of a file may number them in its own way."""
+def _decode_categories(column: Any) -> Any:
+    """Replace the codes of categories, which may differ between the parts of a file, by their values."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _csv(text: Text) -> Iterator[Any]:
-    head = text.head(_HEAD)
-    whole = len(head) < _HEAD
+def _read_csv(text: Utf8Text) -> Generator[Any, None, None]:
+    head = text.peek(_HEAD)
+    is_whole = len(head) < _HEAD
     if not head.strip():
         raise expected("source", "to be a table", f"{text.name}, which is empty")
-    # Empty lines come before a header; in the first one, Excel tells itself the separator.
+    # Empty lines may precede the header, and so may Excel's line with the separator.
     lead = re.match(rb"[\r\n]*(?:(?i:sep)=([,;|\t])[\r\n]+)?", head)
     assert lead is not None
     text.buffer = text.buffer[lead.end() :]
     sample = head[lead.end() :].decode(errors="ignore")
-    if not whole and not re.search("[\r\n]", sample):
+    if not is_whole and not re.search("[\r\n]", sample):
         raise expected("source", f"with a header below {_HEAD >> 20} MB", f"a longer one in {text.name}")
-    separator = lead[1].decode() if lead[1] else found_separator(sample, whole)
-    yield from _parsed(text, separator, _checked(next(_records(sample, separator)), text.name))
+    separator = lead[1].decode() if lead[1] else detect_separator(sample, is_whole)
+    yield from _parse_csv(text, separator, _clean_names(next(_records(sample, separator)), text.name))
 
 
-def _parsed(text: Text, separator: str, names: list[str]) -> Iterator[Any]:
-    batch = None
+def _parse_csv(text: Utf8Text, separator: str, names: list[str]) -> Generator[Any, None, None]:
+    last = None
     try:
-        reader = pa.csv.open_csv(
-            pa.PythonFile(text, mode="r"),
-            read_options=pa.csv.ReadOptions(
-                use_threads=False, block_size=_BLOCK, column_names=names, skip_rows_after_names=1
-            ),
-            parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, TEXT), strings_can_be_null=False, check_utf8=False
-            ),
-        )
-        for found in reader:
-            batch = found if found.num_rows else batch
-            yield found
+        with _open_csv(text, separator, names) as reader:
+            for batch in reader:
+                last = batch if batch.num_rows else last
+                yield batch
     except pa.ArrowInvalid as error:
-        raise _explained(error, text.name) from None
-    if text.quotes % 2 and batch is not None:
-        last = [column[-1].as_py() for column in batch.columns]
-        if any("\n" in value or "\r" in value for value in last):
-            raise expected(
-                "source", "with quotes that are closed", f"{text.name} with an open one at the end"
-            )
+        raise _explain(error, text.name) from None
+    if text.quotes % 2 and last is not None:
+        row = [column[-1].as_py() for column in last.columns]
+        if any("\n" in value or "\r" in value for value in row):
+            raise expected("source", "with closed quotes", f"{text.name} with an open one at the end")
 
 
-def _explained(error: Exception, name: str) -> ValueError:
+@contextmanager
+def _open_csv(text: Utf8Text, separator: str, names: list[str]) -> Iterator[Any]:
+    """Open pyarrow's reader, which reads ahead in a thread of its own until the block ends.
+
+    That thread crashes the interpreter if it needs Python while the interpreter exits. So it is stopped at
+    exit too, for streams that were abandoned, and it gets copies of Python's blocks that it can free alone.
+    """
+    file = pa.BufferedInputStream(pa.PythonFile(text, mode="r"), 1 << 16, pa.system_memory_pool())
+    reader = pa.csv.open_csv(
+        file,
+        read_options=pa.csv.ReadOptions(
+            use_threads=False, block_size=_BLOCK, column_names=names, skip_rows_after_names=1
+        ),
+        parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, TEXT), strings_can_be_null=False, check_utf8=False
+        ),
+    )
+
+    def stop() -> None:
+        text.stop()
+        with suppress(pa.ArrowException, OSError, ValueError):
+            for _ in reader:  # what was read ahead
+                pass
+        file.close()
+
+    atexit.register(stop)
+    try:
+        yield reader
+    finally:
+        atexit.unregister(stop)
+        stop()
+
+
+def _explain(error: Exception, name: str) -> ValueError:
+    """The error of pyarrow in our words."""
     ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
     if ragged:
         row, wanted, got = ragged.groups()
-        return expected(
-            "source",
-            f"with {wanted} columns in every row",
-            f"{got} in row {row} of {name} (its header is row 1)",
-        )
+        place = f"{got} in row {row} of {name} (its header is row 1)"
+        return expected("source", f"with {wanted} columns in every row", place)
     if "straddl" in str(error):
         hint = "Is there a quote that is never closed?"
         return expected("source", f"with rows below {_BLOCK >> 20} MB", f"a longer one in {name}", hint)
     return expected("source", "to be CSV", f"{name} ({str(error).splitlines()[0]})")
 
 
-def found_separator(sample: str, whole: bool = True) -> str:
-    r"""The separator that splits most rows into as many fields as the header has.
+def detect_separator(sample: str, is_whole: bool = True) -> str:
+    r"""Detect the separator: the one that splits most rows into as many fields as the header.
 
-    >>> found_separator('a;b;c\n1,5;"x;y";2,0\n')
+    >>> detect_separator('a;b;c\n1,5;"x;y";2,0\n')
     ';'
     """
 
-    def standing(separator: str) -> tuple[float, int]:
+    def agreement(separator: str) -> tuple[float, int]:
         sizes = [len(record) for record in _records(sample, separator)]
-        rows = sizes[1:] if whole or len(sizes) < 3 else sizes[1:-1]  # the sample cuts its last row
-        alike = sum(size == sizes[0] for size in rows) / max(len(rows), 1)
-        return (alike if sizes[0] > 1 else alike - 2, sizes[0])
+        rows = sizes[1:] if is_whole or len(sizes) < 3 else sizes[1:-1]  # the sample may cut its last row
+        share = sum(size == sizes[0] for size in rows) / max(len(rows), 1)
+        return (share if sizes[0] > 1 else share - 2, sizes[0])
 
-    return max(SEPARATORS, key=standing)
+    return max(SEPARATORS, key=agreement)
 
 
 def _records(sample: str, separator: str, most: int = 100) -> Iterator[list[str]]:
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=separator)
     try:
-        for record, _ in zip((one for one in reader if one), range(most), strict=False):
+        for record, _ in zip((record for record in reader if record), range(most), strict=False):
             yield record
-    except csv.Error:  # a field beyond any reason: the reader of the whole file will say so
+    except csv.Error:  # an excessively long field, which pyarrow reports when it reads the whole file
         return
 
 
-def _checked(given: list[str], name: str) -> list[str]:
-    """Column names without spaces around them; a first one without a name is pandas' row number."""
-    names = [one.strip() for one in given]
+def _clean_names(columns: list[str], name: str) -> list[str]:
+    """Check column names and strip them; a first column without a name contains the row index of pandas."""
+    names = [column.strip() for column in columns]
     if names and not names[0]:
         names[0] = "column 1"
-    empty = [str(number) for number, one in enumerate(names, 1) if not one]
-    if empty:
-        raise expected(
-            "source", "with a name for each column", f"none for column {', '.join(empty[:5])} of {name}"
-        )
-    twice = [repr(one) for one, count in Counter(names).items() if count > 1]
-    if twice:
-        raise expected("source", "with distinct column names", f"{', '.join(twice[:5])} twice in {name}")
+    nameless = [str(number) for number, column in enumerate(names, 1) if not column]
+    if nameless:
+        wrong = f"none for column {', '.join(nameless[:5])} of {name}"
+        raise expected("source", "with a name for each column", wrong)
+    duplicates = [repr(column) for column, count in Counter(names).items() if count > 1]
+    if duplicates:
+        wrong = f"{', '.join(duplicates[:5])} twice in {name}"
+        raise expected("source", "with distinct column names", wrong)
     if not names:
         raise expected("source", "with columns", f"none in {name}")
     return names

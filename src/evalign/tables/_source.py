@@ -1,9 +1,10 @@
-"""Where a table is read from: opening it, and its text as UTF-8 whatever its encoding."""
+"""Opening the source of a table, and its text as UTF-8 whatever its encoding."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import os
 import sys
 import warnings
@@ -15,8 +16,8 @@ from typing import Any
 
 from evalign._errors import expected
 
-#: What files start with that are no tables we read, and what to do about them.
-_OTHERS = {
+#: The first bytes of files that are not tables we read, and a hint for each.
+_OTHER_FORMATS = {
     b"PK\x03\x04": "Save a spreadsheet as CSV, or unpack the archive.",
     b"\xd0\xcf\x11\xe0": "Save the spreadsheet as CSV.",
     b"BZh": "Unpack it first.",
@@ -29,8 +30,8 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 _BLOCK = 1 << 20
 
 
-def named(source: Any) -> str:
-    """What to call a source in a message."""
+def describe_source(source: Any) -> str:
+    """The name of a source in a message."""
     if isinstance(source, str | os.PathLike):
         return "standard input" if source == "-" else str(source)
     name = getattr(source, "name", None)
@@ -38,8 +39,8 @@ def named(source: Any) -> str:
 
 
 @contextmanager
-def opened(source: Any) -> Iterator[Any]:
-    """The bytes of a path, of standard input ("-") or of a binary file object."""
+def open_source(source: Any) -> Iterator[Any]:
+    """Open a path, standard input ("-") or a binary file object for reading bytes."""
     if source == "-":
         yield sys.stdin.buffer
         return
@@ -56,74 +57,62 @@ def opened(source: Any) -> Iterator[Any]:
     except IsADirectoryError:
         raise IsADirectoryError(f"Expected `source` to be a file, but {path} is a folder.") from None
     except PermissionError:
-        raise PermissionError(f"Expected `source` to be readable, but {path} may not be read.") from None
-    except (OSError, ValueError) as error:  # a name that is too long, or holds a NUL
+        raise PermissionError(f"Expected `source` to be readable, but access to {path} is denied.") from None
+    except (OSError, ValueError) as error:  # a name that is too long or contains a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise OSError(f"Expected `source` to be readable, but {str(path)!r} is not: {reason}.") from None
     with file:
         yield file
 
 
-class Bytes:
-    """Bytes that can be looked at before they are read.
+class PeekableBytes(io.RawIOBase):
+    """Bytes that can be inspected before they are read. Closing it leaves the underlying file open.
 
-    >>> import io
-    >>> stream = Bytes(io.BytesIO(b"abcdef"))
-    >>> stream.head(2), stream.read(4), stream.read(4)
+    >>> stream = PeekableBytes(io.BytesIO(b"abcdef"))
+    >>> stream.peek(2), stream.read(4), stream.read(4)
     (b'ab', b'abcd', b'ef')
     """
 
     def __init__(self, file: Any) -> None:
         self.file = file
         self.buffer = b""
-        self.closed = False
 
-    def more(self) -> bytes:
-        """The next block, empty at the end."""
+    def readable(self) -> bool:
+        """True, as pyarrow demands."""
+        return True
+
+    def next_block(self) -> bytes:
+        """The next block of any size, empty at the end."""
         block = self.file.read(_BLOCK)
         if not isinstance(block, bytes | bytearray | memoryview | None):
             raise expected("source", "to be opened in binary mode", "a text file")
         return bytes(block or b"")
 
-    def head(self, size: int) -> bytes:
-        """The first bytes, which are still to be read."""
-        while len(self.buffer) < size and (block := self.more()):
+    def peek(self, size: int) -> bytes:
+        """The next bytes, which remain to be read."""
+        while len(self.buffer) < size and (block := self.next_block()):
             self.buffer += block
         return self.buffer[:size]
 
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes: fewer than asked for only at the end."""
+    def read(self, size: int = -1, /) -> bytes:
+        """Read this many bytes; fewer only at the end."""
         parts, missing = [self.buffer], (size - len(self.buffer) if size >= 0 else sys.maxsize)
-        while missing > 0 and (block := self.more()):
+        while missing > 0 and (block := self.next_block()):
             parts.append(block)
             missing -= len(block)
-        found = b"".join(parts)
-        self.buffer = b"" if size < 0 else found[size:]
-        return found if size < 0 else found[:size]
-
-    def readable(self) -> bool:
-        """True, for pyarrow and gzip."""
-        return True
-
-    def seekable(self) -> bool:
-        """False, for pyarrow and gzip."""
-        return False
-
-    def writable(self) -> bool:
-        """False, for pyarrow."""
-        return False
-
-    def close(self) -> None:
-        """The file is closed by who opened it."""
+        content = b"".join(parts)
+        self.buffer = b"" if size < 0 else content[size:]
+        return content if size < 0 else content[:size]
 
 
-class Text(Bytes):
-    r"""A text file as UTF-8 that ends with a new line; gz is unpacked.
+class Utf8Text(PeekableBytes):
+    r"""The bytes of a text file, gz or not, in UTF-8 and with a newline at the end.
 
-    It may be UTF-8, UTF-16 with its mark at the start, or Windows-1252, which is said in a warning.
+    The file may be in UTF-8, in UTF-16 with a byte order mark, or in Windows-1252, which gives a warning. As
+    the latter may show only after many blocks, pyarrow cannot decode the file: it has to know the encoding
+    beforehand (and would use the same codecs of Python).
 
-    >>> import io
-    >>> Text(io.BytesIO(chr(0xFEFF).encode() + b"a,b"), "a.csv").read()
+    >>> Utf8Text(io.BytesIO("\ufeffa,b".encode()), "a.csv").read()
     b'a,b\n'
     """
 
@@ -131,22 +120,28 @@ class Text(Bytes):
         super().__init__(file)
         self.name = name
         self.encoding = ""
-        self.pending = b""
-        self.plain = True  # nothing but ASCII so far
+        self.decoder: codecs.IncrementalDecoder | None = None
+        self.is_ascii = True  # so far
         self.lines = 1
         self.quotes = 0
         self.last = b"\n"
+        self.at_end = False
 
-    def more(self) -> bytes:
+    def stop(self) -> None:
+        """End the text after the blocks that were read."""
+        self.at_end = True
+
+    def next_block(self) -> bytes:
         """The next block as UTF-8, empty at the end."""
-        while self.encoding != "ended":
-            block = self._unpacked()
-            data = self.pending + block
-            if not self.encoding:
-                data = self._started(data)
-            text = self._recoded(data, final=not block)
-            if not block:
-                self.encoding = "ended"
+        while not self.at_end:
+            block = self._unpack()
+            is_last = not block
+            if self.decoder is None:
+                block = self._detect_encoding(block)
+            text = self._recode(block, is_last)
+            if is_last:
+                self.at_end = True
+                # pyarrow needs it behind a lone header, and `_read` behind a quote that is never closed.
                 text += b"" if (text or self.last)[-1:] in b"\r\n" else b"\n"
             self.lines += text.count(b"\n")
             self.quotes += text.count(b'"')
@@ -155,48 +150,45 @@ class Text(Bytes):
                 return text
         return b""
 
-    def _unpacked(self) -> bytes:
+    def _unpack(self) -> bytes:
         try:
-            return super().more()
+            return super().next_block()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise expected("source", "to be a whole gz file", f"{self.name} ({error})") from None
+            raise expected("source", "to be a complete gz file", f"{self.name} ({error})") from None
 
-    def _started(self, data: bytes) -> bytes:
-        """Find the encoding, and refuse what is no text at all."""
-        for magic, hint in _OTHERS.items():
+    def _detect_encoding(self, data: bytes) -> bytes:
+        """Detect the encoding from the first block, and return the block without a byte order mark."""
+        for magic, hint in _OTHER_FORMATS.items():
             if data.startswith(magic):
                 raise expected("source", "to be CSV or Parquet", f"{self.name}, which is neither", hint)
         for bom, encoding in _BOMS.items():
             if data.startswith(bom):
-                self.encoding = encoding
+                self._set_encoding(encoding)
                 return data[len(bom) :]
-        self.encoding = "utf-8"
         if b"\0" in data:
-            raise expected("source", "to be CSV or Parquet", f"{self.name}, which holds binary data")
+            raise expected("source", "to be CSV or Parquet", f"{self.name}, which contains binary data")
+        self._set_encoding("utf-8")
         return data
 
-    def _recoded(self, data: bytes, final: bool) -> bytes:
-        if data.isascii() and self.encoding == "utf-8":
-            self.pending = b""
-            return data
-        decoder = codecs.getincrementaldecoder(self.encoding)()
-        try:
-            text = decoder.decode(data, final)
-        except UnicodeDecodeError as error:
-            line = self.lines + data[: error.start].count(b"\n")
-            if self.encoding == "utf-8" and self.plain and data[: error.start].isascii():
-                return self._as_windows(data, line, final)
-            wrong = f"{self.name} with byte 0x{data[error.start]:02x} in line {line}"
-            raise expected("source", "in UTF-8 or Windows-1252", wrong, "Save it in UTF-8.") from None
-        self.pending = decoder.getstate()[0]
-        used = data[: len(data) - len(self.pending)]
-        self.plain = self.plain and used.isascii()
-        return used if self.encoding == "utf-8" else text.encode()
+    def _set_encoding(self, encoding: str) -> None:
+        self.encoding = encoding
+        self.decoder = codecs.getincrementaldecoder(encoding)()
 
-    def _as_windows(self, data: bytes, line: int, final: bool) -> bytes:
-        """Many files from Windows are in its old encoding; UTF-8 that was seen before speaks against it."""
-        self.encoding = "cp1252"
-        text = self._recoded(data, final)
-        note = f"{self.name} is not UTF-8 (line {line}): it was read as Windows-1252."
-        warnings.warn(note, UserWarning, stacklevel=2)
-        return text
+    def _recode(self, data: bytes, is_last: bool) -> bytes:
+        assert self.decoder is not None
+        try:
+            text = self.decoder.decode(data, is_last)
+        except UnicodeDecodeError as error:  # its object starts with what the decoder kept of earlier blocks
+            before = error.object[: error.start].decode(self.encoding)
+            line = self.lines + before.count("\n")
+            if self.encoding == "utf-8" and self.is_ascii and before.isascii():
+                # Many files from Windows are in its old encoding.
+                self._set_encoding("cp1252")
+                content = self._recode(error.object, is_last)
+                message = f"{self.name} is not UTF-8 (line {line}): it was read as Windows-1252."
+                warnings.warn(message, UserWarning, stacklevel=2)
+                return content
+            wrong = f"{self.name} with byte 0x{error.object[error.start]:02x} in line {line}"
+            raise expected("source", "in UTF-8 or Windows-1252", wrong, "Save it in UTF-8.") from None
+        self.is_ascii = self.is_ascii and text.isascii()
+        return text.encode()

@@ -1,4 +1,4 @@
-"""Writing tables in chunks: a file that is there whole or not at all."""
+"""Writing tables in chunks, to a file that appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet
 
 from evalign._errors import expected
 from evalign._files import draft_file
-from evalign.tables._schema import checked_names
-from evalign.tables._values import TEXT, as_written
+from evalign.tables._columns import check_table
+from evalign.tables._values import TEXT, as_csv_values
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 
 
 def write(frames: Iterable[Any], target: Any) -> int:
-    """Write chunks of a table to a CSV or Parquet file or to standard output ("-"); give the rows written.
+    """Write chunks of a table to a CSV or Parquet file or to standard output ("-").
 
-    A file gets its name only when it is complete: an error or an interruption leaves none behind, and
-    an older file as it was.
+    A file appears under its name only when it is complete: an error or an interruption leaves no file
+    behind, and an older one as it was.
+
+    Returns:
+        The number of rows.
 
     >>> import pandas as pd, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -37,135 +41,133 @@ def write(frames: Iterable[Any], target: Any) -> int:
     3 ['a', '1', '2', '3']
     """
     if target == "-":
-        return _filled(_Csv(sys.stdout.buffer, ","), frames, "standard output")
+        return _write_frames(frames, _CsvSink(sys.stdout.buffer, ","), "standard output")
     if not isinstance(target, str | os.PathLike):
         raise expected("target", "to be a path or '-'", type(target).__name__)
     path = Path(target)
-    suffix = next((end for end in SUFFIXES if path.name.lower().endswith(end)), None)
+    suffix = next((suffix for suffix in SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
         raise expected("target", f"to end in {', '.join(SUFFIXES)}", repr(path.name))
-    with _said(str(path)):
-        taken = path.is_dir()
-    if taken:
+    with _explain_errors(str(path)):
+        is_folder = path.is_dir()
+    if is_folder:
         raise IsADirectoryError(f"Expected `target` to be a file, but {path} is a folder.")
-    with draft_file(path, partial(_said, str(path))) as file:
-        with _said(str(path)):
-            sink = _sink(file, suffix)
-        return _filled(sink, frames, str(path))
+    with draft_file(path, partial(_explain_errors, str(path))) as file:
+        with _explain_errors(str(path)):
+            sink = _open_sink(file, suffix)
+        return _write_frames(frames, sink, str(path))
 
 
-def _filled(sink: Any, frames: Iterable[Any], name: str) -> int:
-    """Put all chunks into a sink. Errors of the chunks are not errors of the target."""
+def _write_frames(frames: Iterable[Any], sink: _CsvSink | _ParquetSink, name: str) -> int:
+    """Write all chunks to a sink. Errors of the chunks themselves are passed on as they are."""
     rows = 0
-    names: list[str] | None = None
+    columns: list[str] | None = None
     try:
         for frame in frames:
-            checked_names(frame)
-            if names not in (None, list(frame.columns)):
-                raise expected("frames", f"with the columns {names}", list(frame.columns))
-            with _said(name):
-                sink.put(frame)
-            names = list(frame.columns)
+            check_table(frame)
+            if columns not in (None, list(frame.columns)):
+                raise expected("frames", f"with the columns {columns}", list(frame.columns))
+            with _explain_errors(name):
+                sink.write(frame)
+            columns = list(frame.columns)
             rows += len(frame)
-        if names is None:
+        if columns is None:
             raise expected("frames", "with a table", "none")
-        with _said(name):
-            sink.end()
+        with _explain_errors(name):
+            sink.finish()
     except BaseException:
-        sink.drop()
+        sink.abort()
         raise
     return rows
 
 
 @contextmanager
-def _said(name: str) -> Iterator[None]:
-    """Say in one line why a target cannot be written."""
+def _explain_errors(name: str) -> Iterator[None]:
+    """Explain in one line why a target cannot be written."""
     try:
         yield
     except BrokenPipeError:
-        raise  # who read standard output has seen enough: no error of ours
+        raise  # whoever reads standard output has seen enough
     except FileNotFoundError:
         wanted = "Expected `target` in a folder that exists"
         raise FileNotFoundError(f"{wanted}, but {Path(name).parent} does not.") from None
     except OSError as error:
-        reasons = {errno.EACCES: "its folder may not be written to", errno.ENOSPC: "the disk is full"}
+        reasons = {errno.EACCES: "its folder is not writable", errno.ENOSPC: "the disk is full"}
         reason = reasons.get(error.errno or 0, error.strerror or str(error))
-        said = type(error)(f"Expected `target` to be writable, but {name} is not: {reason}.")
-        said.errno = error.errno
-        raise said from None
+        explanation = type(error)(f"Expected `target` to be writable, but {name} is not: {reason}.")
+        explanation.errno = error.errno
+        raise explanation from None
 
 
-def _sink(file: Any, suffix: str) -> Any:
+def _open_sink(file: Any, suffix: str) -> _CsvSink | _ParquetSink:
     if suffix in (".parquet", ".pq"):
-        return _Parquet(file)
+        return _ParquetSink(file)
     separator = "\t" if ".tsv" in suffix else ","
-    return _Csv(file, separator, packed=suffix.endswith(".gz"))
+    return _CsvSink(file, separator, compress=suffix.endswith(".gz"))
 
 
-class _Csv:
-    """CSV as UTF-8, with quotes only where they are needed."""
+class _CsvSink:
+    """Writes CSV in UTF-8."""
 
-    def __init__(self, file: Any, separator: str, packed: bool = False) -> None:
-        self.out = gzip.GzipFile("", "wb", 6, file, mtime=0) if packed else file
-        self.packed, self.separator, self.started = packed, separator, False
+    def __init__(self, file: Any, separator: str, compress: bool = False) -> None:
+        self.file = gzip.GzipFile("", "wb", 6, file, mtime=0) if compress else file
+        self.compress, self.separator, self.has_header = compress, separator, False
 
-    def put(self, frame: Any) -> None:
-        if not self.started:
-            header = {name: pa.array([name], TEXT) for name in frame.columns}
-            self.out.write(csv_lines(header, self.separator))
-            self.started = True
-        columns = {name: as_written(frame[name]) for name in frame.columns}
+    def write(self, frame: Any) -> None:
+        if not self.has_header:
+            self.file.write(format_csv([pa.array([name], TEXT) for name in frame.columns], self.separator))
+            self.has_header = True
+        columns = [as_csv_values(frame[name]) for name in frame.columns]
         if len(frame):
-            self.out.write(csv_lines(columns, self.separator))
+            self.file.write(format_csv(columns, self.separator))
 
-    def end(self) -> None:
-        self.out.close() if self.packed else self.out.flush()
+    def finish(self) -> None:
+        self.file.close() if self.compress else self.file.flush()
 
-    def drop(self) -> None:
-        """End the packing while its file is open."""
-        if self.packed:
+    def abort(self) -> None:
+        """End the compression while its file is still open."""
+        if self.compress:
             with suppress(OSError):
-                self.out.close()
+                self.file.close()
 
 
-def csv_lines(columns: dict[str, Any], separator: str) -> bytes:
-    r"""Lines of CSV from columns of text.
+def format_csv(columns: list[Any], separator: str) -> Any:
+    r"""Format columns of numbers and text as rows of CSV; if one text needs quotes, all of them get quotes.
 
-    >>> csv_lines({"a": pa.array(["x", None], TEXT), "b": pa.array(["1", "3,4"], TEXT)}, ",")
-    b'x,1\n,"3,4"\n'
+    >>> format_csv([pa.array(["x", None]), pa.array([1, 2])], ",").to_pybytes()
+    b'x,1\n,2\n'
+    >>> format_csv([pa.array(["x", "3,4"]), pa.array([1, 2])], ",").to_pybytes()
+    b'"x",1\n"3,4",2\n'
     """
-    quoted = []
-    for text in columns.values():
-        text = text.fill_null("")
-        needs = pc.match_substring_regex(text, f'[{separator}"\\r\\n]')
-        if len(columns) == 1:
-            needs = pc.or_(needs, pc.equal(text, ""))  # an empty line is no row
-        if pc.any(needs).as_py():
-            marked = pc.replace_substring(text, '"', '""')
-            text = pc.if_else(needs, _joined('"', marked, '"', ""), text)
-        quoted.append(text)
-    lines = _joined(_joined(*quoted, separator), "", "\n")
-    return bytes(lines.buffers()[2])[: pc.sum(pc.binary_length(lines)).as_py()]
+    if len(columns) == 1:
+        text = columns[0].cast(TEXT).fill_null("")
+        if pc.any(pc.equal(text, "")).as_py():  # an empty line would not be read as a row
+            return _format_quoted([text], separator, "needed")
+    try:
+        return _format_quoted(columns, separator, "none")
+    except pa.ArrowInvalid:  # a text contains a separator, a quote or a line break
+        return _format_quoted(columns, separator, "needed")
 
 
-def _joined(*parts: Any) -> Any:
-    """Texts joined row by row; the last part is put between the others."""
-    return pc.binary_join_element_wise(
-        *(pa.scalar(part, TEXT) if isinstance(part, str) else part for part in parts)
-    )
+def _format_quoted(columns: list[Any], separator: str, quoting: str) -> Any:
+    table = pa.Table.from_arrays(columns, names=[str(number) for number in range(len(columns))])
+    options = pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style=quoting)
+    out = pa.BufferOutputStream()
+    pa.csv.write_csv(table, out, options)
+    return out.getvalue()
 
 
-class _Parquet:
-    """Parquet with the types of the first chunk."""
+class _ParquetSink:
+    """Writes Parquet with the types of the first chunk."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
         self.writer: Any = None
 
-    def put(self, frame: Any) -> None:
+    def write(self, frame: Any) -> None:
         table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
         if self.writer is None:
-            # A column of which nothing is known yet may hold text later.
+            # A column without any values yet may contain text later.
             kinds = [pa.string() if pa.types.is_null(kind) else kind for kind in table.schema.types]
             schema = pa.schema(list(zip(table.schema.names, kinds, strict=True)))
             self.writer = pa.parquet.ParquetWriter(self.file, schema)
@@ -176,11 +178,11 @@ class _Parquet:
             raise expected("frames", "with the same types in every chunk", reason) from None
         self.writer.write_table(table)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         self.writer.close()
 
-    def drop(self) -> None:
-        """End the writer while its file is open."""
+    def abort(self) -> None:
+        """End the writer while its file is still open."""
         if self.writer is not None:
             with suppress(OSError, pa.ArrowException):
                 self.writer.close()
