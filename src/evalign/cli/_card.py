@@ -49,7 +49,7 @@ def card(model: TableModel, facts: dict[str, Any]) -> str:
 def _what(model: TableModel, facts: dict[str, Any]) -> list[str]:
     task, best, counts = facts["task"], facts["models"][0], facts["data"]["class_counts"]
     classes = [f"{_code(name)} ({counts[name]:,} rows)" for name in model.labels]
-    columns = [f"{_code(column.name)} ({column.kind})" for column in model.schema.kept]
+    columns = [f"{_code(column.name)} ({column.kind})" for column in model.schema.inputs]
     bounds = " and ".join(map(_code, task["constraints"]))
     judged = f"{_code(task['metric'])}{' with ' if bounds else ''}{bounds}"
     positive = f"; {_code(task['positive'])} is the positive one" if task["positive"] else ""

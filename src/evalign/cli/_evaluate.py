@@ -14,7 +14,7 @@ from evalign.cli._folder import check_folder
 from evalign.cli._task import check_column, file_name, quietly_read
 from evalign.decisions import DecisionRule
 from evalign.reports import evidence, write
-from evalign.tables import TableModel, fingerprint, labels
+from evalign.tables import TableModel, as_labels, fingerprint
 
 #: What is printed for machines; the report holds the rest.
 KEPT = ("rows", "classes", "metric", "value", "metrics", "constraints", "matrix", "per_class")
@@ -32,7 +32,7 @@ def run(
         column = target or found.facts["target"]
         table, said = quietly_read(data)
         check_column(column, table)
-        y = labels(table[column], known=found.labels)
+        y = as_labels(table[column], known=found.labels)
         X = found.prepared(table)
     if fingerprint(table) == found.facts.get("fingerprint"):
         said = (*said, "The model was trained on these very rows, which flatters it.")

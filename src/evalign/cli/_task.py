@@ -19,7 +19,7 @@ from evalign._errors import expected, suggest
 from evalign.cli._console import Console, usage
 from evalign.cli._main import UsageError
 from evalign.selection import METHODS, Problem
-from evalign.tables import Preparation, Schema, fingerprint, labels, read
+from evalign.tables import Preparation, Schema, as_labels, fingerprint, read
 
 #: Labels that mean "positive" whatever their share.
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
@@ -101,7 +101,7 @@ def task_of(
         if rows < 2:
             raise expected("target", "with at least two rows of every class", f"one of {names[rarest]!r}")
         schema = Schema.infer(table, target)
-        X = schema.typed(table)
+        X = schema.convert(table)
         few = f"Only {rows} of {len(y):,} rows are {names[rarest]!r}: differences may well be chance."
         remarks = (*said, *schema.warnings, *([few] if rows < FEW else []))
         task = Task(file, target, table, schema, X, y, names, found, bounds, remarks, fingerprint(table))
@@ -143,7 +143,7 @@ def check_column(name: str, table: Any) -> None:
 
 def classes_of(column: Any, positive: str | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """The names of the classes, the positive one of two last, and the class of each row."""
-    names, codes, counts = np.unique(labels(column), return_inverse=True, return_counts=True)
+    names, codes, counts = np.unique(as_labels(column), return_inverse=True, return_counts=True)
     order = names.tolist()
     if positive is not None and len(order) != 2:
         raise expected("positive", "only with two classes", f"{len(order)} classes")
@@ -158,7 +158,7 @@ def classes_of(column: Any, positive: str | None) -> tuple[tuple[str, ...], NDAr
 def _asked(names: list[str], positive: str) -> str:
     """The class that the user means: 1.0 may stand for 1, and Yes for yes."""
     try:
-        return str(labels([positive], known=names)[0])
+        return str(as_labels([positive], known=names)[0])
     except ValueError:
         raise expected("positive", f"to be {' or '.join(map(repr, names))}", repr(positive)) from None
 
