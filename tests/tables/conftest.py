@@ -1,4 +1,4 @@
-"""Tables as files, and a messy one of every type."""
+"""Tables through CSV and Parquet, and a messy one with columns of every type."""
 
 import datetime
 import decimal
@@ -13,63 +13,63 @@ from evalign.tables import read
 
 @pytest.fixture
 def from_csv():
-    """What pandas writes as CSV, or a text, read."""
+    """Read a text, or what pandas writes as CSV."""
 
-    def csv(content, **settings):
+    def read_csv(content, **settings):
         if isinstance(content, pd.DataFrame):
             content = content.to_csv(index=False, **settings)
         return read(io.BytesIO(content if isinstance(content, bytes) else content.encode()))
 
-    return csv
+    return read_csv
 
 
 @pytest.fixture
 def from_parquet():
-    """What pandas writes as Parquet, read."""
+    """Read what pandas writes as Parquet."""
 
-    def parquet(frame):
+    def read_parquet(frame):
         file = io.BytesIO()
         frame.to_parquet(file)
         file.seek(0)
         return read(file)
 
-    return parquet
+    return read_parquet
 
 
 @pytest.fixture(scope="session")
 def messy():
-    """300 rows with a column of each type that a Parquet file can hold, and the target `y`."""
-    make, n = np.random.default_rng(0), 300
+    """300 rows with a column of each type that a Parquet file can contain, and the target `y`."""
+    rng, n = np.random.default_rng(0), 300
 
-    def some(values, missing=0.1):
-        return pd.Series(values).mask(make.random(n) < missing)
+    def with_gaps(values):
+        return pd.Series(values).mask(rng.random(n) < 0.1)
 
-    cents = make.integers(-1000, 1000, n)
-    days = make.integers(0, 900, n)
+    cents = rng.integers(-1000, 1000, n)
+    days = rng.integers(0, 900, n)
     return pd.DataFrame(
         {
             "customer": np.arange(n) * 10 + 7,
-            "income": some(make.normal(size=n) * 1e4),
-            "half": make.normal(size=n).astype("float32"),
-            "children": make.integers(0, 5, n),
-            "rooms": some(make.integers(1, 9, n)).astype("Int64"),
-            "owner": make.random(n) < 0.5,
-            "member": some(make.random(n) < 0.5).astype("boolean"),
+            "income": with_gaps(rng.normal(size=n) * 1e4),
+            "half": rng.normal(size=n).astype("float32"),
+            "children": rng.integers(0, 5, n),
+            "rooms": with_gaps(rng.integers(1, 9, n)).astype("Int64"),
+            "owner": rng.random(n) < 0.5,
+            "member": with_gaps(rng.random(n) < 0.5).astype("boolean"),
             "price": [decimal.Decimal(int(value)).scaleb(-2) for value in cents],
-            "huge": make.integers(2**63, 2**64 - 1, n, dtype=np.uint64),
-            "ratio": np.where(make.random(n) < 0.1, np.inf, make.normal(size=n)),
-            "seen": some(pd.Timestamp("2019-12-30") + pd.to_timedelta(make.integers(0, 10**8, n), "s")),
+            "huge": rng.integers(2**63, 2**64 - 1, n, dtype=np.uint64),
+            "ratio": np.where(rng.random(n) < 0.1, np.inf, rng.normal(size=n)),
+            "seen": with_gaps(pd.Timestamp("2019-12-30") + pd.to_timedelta(rng.integers(0, 10**8, n), "s")),
             "zoned": pd.Timestamp("2020-03-01", tz="Europe/Berlin") + pd.to_timedelta(days, "D"),
             "born": [datetime.date(1970, 1, 1) + datetime.timedelta(int(day)) for day in days],
-            "clock": [datetime.time(int(hour)) for hour in make.integers(8, 12, n)],
-            "city": some(pd.Series(make.choice(["Rome", "Oslo", "København", 'a, b;\n"c"'], n))),
-            "colour": pd.Categorical(make.choice(["red", "blue"], n)),
-            "grade": pd.Categorical(make.choice([3, 1, 2], n)),
-            "answer": make.choice(["Yes", "no"], n),
+            "clock": [datetime.time(int(hour)) for hour in rng.integers(8, 12, n)],
+            "city": with_gaps(pd.Series(rng.choice(["Rome", "Oslo", "København", 'a, b;\n"c"'], n))),
+            "colour": pd.Categorical(rng.choice(["red", "blue"], n)),
+            "grade": pd.Categorical(rng.choice([3, 1, 2], n)),
+            "answer": rng.choice(["Yes", "no"], n),
             "same": 1.5,
             "empty": None,
-            "email": [f"user{make.integers(10**9)}@example.org" for _ in range(n)],
-            "remark": [f"the {row}th remark, which nobody will ever read to its end" for row in range(n)],
-            "y": make.choice(["low", "mid", "high"], n, p=[0.6, 0.3, 0.1]),
+            "email": [f"user{rng.integers(10**9)}@example.org" for _ in range(n)],
+            "remark": [f"remark number {row}, which nobody will ever read to its end" for row in range(n)],
+            "y": rng.choice(["low", "mid", "high"], n, p=[0.6, 0.3, 0.1]),
         }
     )

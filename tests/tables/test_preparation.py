@@ -1,4 +1,4 @@
-"""The matrix a classifier reads: by hand, against scikit-learn, finite, row by row, and stored."""
+"""The matrix for a classifier: by hand, against scikit-learn, finite, row by row, and stored."""
 
 import io
 import pickle
@@ -19,7 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skops.io.exceptions import UntrustedTypesFoundException
 
-from evalign.tables import TRUSTED, Column, Preparation, Schema, labels
+from evalign.tables import Column, Preparation, Schema, as_labels
+from evalign.tables._preparation import TRUSTED
 
 KINDS = Schema(
     (
@@ -33,34 +34,34 @@ def table(rows):
     return pd.DataFrame(rows, columns=["number", "flag", "day", "city"])
 
 
-def prepared(preparation, rows):
+def prepare(preparation, rows):
     names = preparation.get_feature_names_out()
     return [dict(zip(names, row, strict=True)) for row in preparation.transform(table(rows)).tolist()]
 
 
 def test_by_hand():
-    """Twelve rows: medians 2 and 1, Rome often, Oslo and Bonn once each, and 1970-01-02 was a Friday."""
+    """Twelve rows: medians 2 and 1, Rome frequent, Oslo and Bonn rare; 1970-01-02 was a Friday."""
     rows = [("1", "no", "1970-01-02", "Rome")] * 5 + [("2", "yes", "1970-01-01", "Rome")] * 5
     rows += [("inf", "yes", "", "Oslo"), ("9", "?", "1970-03-01 18:00", "Bonn")]
     preparation = Preparation(KINDS).fit(table(rows))
-    first, odd = prepared(preparation, [rows[0], ("NA", "", "NaT", "Tokyo")])
+    first, missing = prepare(preparation, [rows[0], ("NA", "", "NaT", "Tokyo")])
     assert first == {
         "number": 1, "flag": 0, "day": 1, "day: month": 1, "day: weekday": 4, "day: hour": 0,
         "number missing": 0, "flag missing": 0, "day missing": 0, "city = Rome": 1, "city rare": 0,
     }  # fmt: skip
-    assert odd == {
+    assert missing == {
         "number": 2, "flag": 1, "day": 1, "day: month": 1, "day: weekday": 4, "day: hour": 0,
         "number missing": 1, "flag missing": 1, "day missing": 1, "city = Rome": 0, "city rare": 1,
     }  # fmt: skip
 
 
-def test_nothing_missing_needs_no_feature_that_says_so():
+def test_complete_columns_have_no_feature_for_missing_values():
     rows = [("1", "no", "2020-01-01", "Rome"), ("2", "yes", "2020-01-02", "Oslo")] * 3
     preparation = Preparation(KINDS).fit(table(rows))
     names = ["number", "flag", "day", "day: month", "day: weekday", "city = Oslo", "city = Rome"]
     assert preparation.get_feature_names_out().tolist() == names
-    unseen = prepared(preparation, [("", "", "", "Tokyo"), ("", "", "", "")])
-    assert unseen[0]["city = Oslo"] == unseen[0]["city = Rome"] == 0  # no rare group to go to
+    unseen = prepare(preparation, [("", "", "", "Tokyo"), ("", "", "", "")])
+    assert unseen[0]["city = Oslo"] == unseen[0]["city = Rome"] == 0  # there is no rare category
     assert unseen[0] == unseen[1]
 
 
@@ -71,7 +72,7 @@ def test_missing_is_a_category():
 
 
 def test_columns_of_many_categories_stay_narrow():
-    """Of 1,000 texts with 12 rows each, 49 have features of their own."""
+    """Of 1,000 categories with 12 rows each, 49 have a feature of their own."""
     rows = [("1", "no", "2020-01-01", f"c{number % 1000}") for number in range(12_000)]
     names = Preparation(KINDS).fit(table(rows)).get_feature_names_out().tolist()
     assert len([name for name in names if name.startswith("city")]) == 50
@@ -79,59 +80,58 @@ def test_columns_of_many_categories_stay_narrow():
 
 
 def test_against_scikit_learn(messy):
-    """The same parts put together by hand, for numbers and categories."""
+    """The same transformers combined by hand, for numbers and categories."""
     schema = Schema(
-        tuple(column for column in Schema.infer(messy, "y").kept if column.kind in ("number", "category"))
+        tuple(column for column in Schema.infer(messy, "y").inputs if column.kind in ("number", "category"))
     )
-    typed = schema.typed(messy)
-    numbers = [column.name for column in schema.kept if column.kind == "number"]
-    cities = [column.name for column in schema.kept if column.kind == "category"]
+    table = schema.convert(messy)
+    numbers = [column.name for column in schema.inputs if column.kind == "number"]
+    cities = [column.name for column in schema.inputs if column.kind == "category"]
     plain = ColumnTransformer(
         [
             ("numbers", SimpleImputer(strategy="median", add_indicator=True), numbers),
             ("categories", OneHotEncoder(min_frequency=3, sparse_output=False), cities),
         ]
     )
-    wanted = plain.fit_transform(typed.fillna(dict.fromkeys(cities, "(missing)")))
-    np.testing.assert_array_equal(Preparation(schema).fit_transform(messy), wanted)
+    expected = plain.fit_transform(table.fillna(dict.fromkeys(cities, "(missing)")))
+    np.testing.assert_array_equal(Preparation(schema).fit_transform(messy), expected)
 
 
-def test_the_same_from_csv_parquet_and_typed(messy, from_csv, from_parquet):
+def test_the_same_from_csv_parquet_and_converted_tables(messy, from_csv, from_parquet):
     schema = Schema.infer(messy, "y")
     train, test = np.arange(200), np.arange(200, 300)
-    wanted = Preparation(schema).fit(messy.iloc[train]).transform(messy.iloc[test])
-    for frame in (from_csv(messy), from_parquet(messy), schema.typed(messy)):
-        found = Preparation(schema).fit(frame.iloc[train]).transform(frame.iloc[test])
-        np.testing.assert_array_equal(found, wanted)
-    assert np.isfinite(wanted).all()
-    assert wanted.dtype == np.float64
+    expected = Preparation(schema).fit(messy.iloc[train]).transform(messy.iloc[test])
+    for frame in (from_csv(messy), from_parquet(messy), schema.convert(messy)):
+        matrix = Preparation(schema).fit(frame.iloc[train]).transform(frame.iloc[test])
+        np.testing.assert_array_equal(matrix, expected)
+    assert np.isfinite(expected).all()
+    assert expected.dtype == np.float64
 
 
 def test_in_a_pipeline_with_cross_validation(messy, from_csv):
-    """The age tells the class but for noise, through raw text and folds."""
+    """Raw text goes through all folds, and the income determines the class."""
     frame = from_csv(messy.assign(y=np.where(messy["income"].fillna(0) > 0, "rich", "poor")))
     schema = Schema.infer(frame, "y")
     model = make_pipeline(Preparation(schema), StandardScaler(), LogisticRegression(C=0.1))
-    scores = cross_val_score(model, frame, labels(frame["y"]), cv=3, error_score="raise")
+    scores = cross_val_score(model, frame, as_labels(frame["y"]), cv=3, error_score="raise")
     assert scores.mean() > 0.85
 
 
-def test_only_the_rows_given_are_learnt_from(messy):
+def test_only_the_rows_of_fit_are_learned_from(messy):
     schema = Schema.infer(messy, "y")
-    wanted = Preparation(schema).fit(messy[:100]).transform(messy)
+    expected = Preparation(schema).fit(messy[:100]).transform(messy)
     other = messy.copy()
     other.loc[100:, "income"] = 1e9
     other.loc[100:, "city"] = "Atlantis"
-    np.testing.assert_array_equal(Preparation(schema).fit(other[:100]).transform(messy), wanted)
+    np.testing.assert_array_equal(Preparation(schema).fit(other[:100]).transform(messy), expected)
 
 
-def test_a_part_of_the_rows_may_hold_nothing():
-    """A fold can have no value of a column at all, or a single row."""
+def test_a_fold_may_contain_no_values_or_one_row():
     rows = [("", "", "", ""), ("", "", "", ""), ("5", "yes", "2020-05-05 05:05", "Rome")]
     for part in (rows[:2], rows[:1], rows[2:]):
-        found = Preparation(KINDS).fit(table(part)).transform(table(rows))
-        assert np.isfinite(found).all()
-        assert len(found) == 3
+        matrix = Preparation(KINDS).fit(table(part)).transform(table(rows))
+        assert np.isfinite(matrix).all()
+        assert len(matrix) == 3
 
 
 @pytest.mark.parametrize("keep", [["number"], ["city"], ["day"], ["flag", "city"]])
@@ -139,17 +139,17 @@ def test_tables_of_one_kind(keep):
     schema = Schema(tuple(column for column in KINDS.columns if column.name in keep))
     rows = table([("1", "no", "2020-01-01", "Rome"), ("", "yes", "", ""), ("3", "no", "", "Rome")])
     preparation = Preparation(schema).fit(rows)
-    found = preparation.transform(rows)
-    assert found.shape == (3, len(preparation.get_feature_names_out()))
-    assert preparation.transform(rows[:0]).shape == (0, found.shape[1])
+    matrix = preparation.transform(rows)
+    assert matrix.shape == (3, len(preparation.get_feature_names_out()))
+    assert preparation.transform(rows[:0]).shape == (0, matrix.shape[1])
 
 
-def test_numbers_beyond_reason_stay_finite():
-    found = Preparation(KINDS).fit_transform(
+def test_huge_numbers_stay_finite():
+    matrix = Preparation(KINDS).fit_transform(
         table([("1.7e308", "no", "9999-12-31", "a")] * 2 + [("-1e400", "", "", "")])
     )
-    assert np.isfinite(found).all()
-    assert np.isfinite(StandardScaler().fit_transform(found)).all()
+    assert np.isfinite(matrix).all()
+    assert np.isfinite(StandardScaler().fit_transform(matrix)).all()
 
 
 values = st.one_of(st.none(), st.text(max_size=3), st.floats().map(str), st.integers().map(str))
@@ -162,13 +162,13 @@ some = st.lists(st.tuples(st.floats().map(str), flags, days, values), min_size=1
 @settings(max_examples=30, deadline=None)
 def test_any_table_gives_finite_numbers_row_by_row(seen, new, random):
     preparation = Preparation(KINDS).fit(table(seen))
-    found = preparation.transform(table(new))
-    assert np.isfinite(found).all()
+    matrix = preparation.transform(table(new))
+    assert np.isfinite(matrix).all()
     rows = [random.randrange(len(new)) for _ in range(5)]
-    np.testing.assert_array_equal(preparation.transform(table(new).iloc[rows]), found[rows])
-    typed = KINDS.typed(table(new))
-    pd.testing.assert_frame_equal(KINDS.typed(typed), typed)
-    np.testing.assert_array_equal(preparation.transform(typed), found)
+    np.testing.assert_array_equal(preparation.transform(table(new).iloc[rows]), matrix[rows])
+    converted = KINDS.convert(table(new))
+    pd.testing.assert_frame_equal(KINDS.convert(converted), converted)
+    np.testing.assert_array_equal(preparation.transform(converted), matrix)
 
 
 def test_parameters_and_clones():
@@ -184,14 +184,14 @@ def test_parameters_and_clones():
         fresh.fit(table([]))
 
 
-def test_pandas_output_has_the_names():
+def test_pandas_output_has_the_feature_names():
     rows = table([("1", "no", "", "a"), ("2", "yes", "", "b")])
     preparation = Preparation(KINDS).set_output(transform="pandas").fit(rows)
-    found = preparation.transform(rows)
-    assert list(found.columns) == preparation.get_feature_names_out().tolist()
+    matrix = preparation.transform(rows)
+    assert list(matrix.columns) == preparation.get_feature_names_out().tolist()
 
 
-def test_stored_with_skops_it_is_the_same_to_the_last_bit(messy):
+def test_skops_stores_it_exactly(messy):
     preparation = Preparation(Schema.infer(messy, "y")).fit(messy[:200])
     stored = skops.io.dumps(preparation)
     assert set(skops.io.get_untrusted_types(data=stored)) == set(TRUSTED)
@@ -199,7 +199,7 @@ def test_stored_with_skops_it_is_the_same_to_the_last_bit(messy):
     np.testing.assert_array_equal(loaded.transform(messy), preparation.transform(messy))
     assert loaded.get_feature_names_out().tolist() == preparation.get_feature_names_out().tolist()
     assert loaded.schema == preparation.schema
-    again = pickle.loads(pickle.dumps(preparation))  # as joblib sends it to other processes
+    again = pickle.loads(pickle.dumps(preparation))  # joblib sends it to other processes in this way
     np.testing.assert_array_equal(again.transform(messy), preparation.transform(messy))
 
 
@@ -207,20 +207,20 @@ RAN = []
 
 
 class Trap:
-    """Notes that it was made, if it ever is."""
+    """Records that it was created, if it ever is."""
 
     def __new__(cls, *args):
-        RAN.append("made")
+        RAN.append("created")
         return super().__new__(cls)
 
     def __init__(self):
         self.inside = 1
 
     def __setstate__(self, state):
-        RAN.append("filled")
+        RAN.append("set")
 
 
-def test_a_stored_file_with_another_type_is_refused_and_runs_nothing(messy):
+def test_a_stored_file_with_another_type_is_rejected_and_runs_nothing(messy):
     preparation = Preparation(Schema.infer(messy, "y")).fit(messy)
     preparation.extra_ = Trap()
     stored = skops.io.dumps(preparation)
@@ -230,8 +230,8 @@ def test_a_stored_file_with_another_type_is_refused_and_runs_nothing(messy):
     assert RAN == []
 
 
-def test_a_stored_file_that_names_a_function_is_refused(tmp_path, messy):
-    """The class in the file is changed to one that would write a file when called."""
+def test_a_stored_file_that_names_a_function_is_rejected(tmp_path, messy):
+    """The class in the file is changed to a function that would run a command."""
     stored = io.BytesIO(skops.io.dumps(Preparation(Schema.infer(messy, "y")).fit(messy)))
     changed = io.BytesIO()
     with zipfile.ZipFile(stored) as old, zipfile.ZipFile(changed, "w") as new:

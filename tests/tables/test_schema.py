@@ -1,4 +1,4 @@
-"""New tables read by a schema, the same from CSV and Parquet, whole or in chunks."""
+"""New tables converted by a schema, the same from CSV and Parquet, whole or in chunks."""
 
 import datetime
 import io
@@ -25,29 +25,29 @@ SCHEMA = Schema(
 
 def test_new_tables_in_any_order_with_more_columns():
     table = pd.DataFrame({"c": [1, 2], "more": 0, "t": ["2020-01-01", None], "n": ["5", "6"]}, index=[8, 9])
-    found = SCHEMA.typed(table)
-    assert list(found.columns) == ["n", "t", "c"]
-    assert found.dtypes.astype(str).tolist() == ["float64", "datetime64[us]", "object"]
-    assert found["c"].tolist() == ["1", "2"]
-    assert found.index.tolist() == [8, 9]
-    pd.testing.assert_frame_equal(SCHEMA.typed(found), found)
-    assert len(SCHEMA.typed(table[:0])) == 0
+    converted = SCHEMA.convert(table)
+    assert list(converted.columns) == ["n", "t", "c"]
+    assert converted.dtypes.astype(str).tolist() == ["float64", "datetime64[us]", "object"]
+    assert converted["c"].tolist() == ["1", "2"]
+    assert converted.index.tolist() == [8, 9]
+    pd.testing.assert_frame_equal(SCHEMA.convert(converted), converted)
+    assert len(SCHEMA.convert(table[:0])) == 0
 
 
 def test_new_tables_without_a_column():
-    with pytest.raises(ValueError, match="one without 'n', 't'. Is 'n' 'N'?") as found:
-        SCHEMA.typed(pd.DataFrame({"N": [1], "when": [2], "c": [3]}))
-    assert "\n" not in str(found.value)
+    with pytest.raises(ValueError, match="one without 'n', 't'. Did you mean 'N'?") as raised:
+        SCHEMA.convert(pd.DataFrame({"N": [1], "when": [2], "c": [3]}))
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("n", ["a", "3,5", "1"], "Expected `n` to hold numbers, but got 'a' and 1 more"),
-        ("n", [True, False, None], "Expected `n` to hold numbers, but got 'True' and 1 more"),
-        ("n", pd.to_datetime(["2020-01-01"] * 3), "Expected `n` to hold numbers, but got '2020-01-01'"),
-        ("t", [1.5, 2, 3], "Expected `t` to hold dates, but got '1.5' and 2 more"),
-        ("t", ["31/12/2020"] * 3, "Expected `t` to hold dates, but got '31/12/2020'"),
+        ("n", ["a", "3,5", "1"], "Expected `n` to contain numbers, but got 'a' and 1 more"),
+        ("n", [True, False, None], "Expected `n` to contain numbers, but got 'True' and 1 more"),
+        ("n", pd.to_datetime(["2020-01-01"] * 3), "Expected `n` to contain numbers, but got '2020-01-01'"),
+        ("t", [1.5, 2, 3], "Expected `t` to contain dates, but got '1.5' and 2 more"),
+        ("t", ["31/12/2020"] * 3, "Expected `t` to contain dates, but got '31/12/2020'"),
     ],
 )
 def test_new_columns_of_another_type(column, values, message):
@@ -55,21 +55,21 @@ def test_new_columns_of_another_type(column, values, message):
         **{column: values}
     )
     with pytest.raises(ValueError, match=message):
-        SCHEMA.typed(table)
+        SCHEMA.convert(table)
 
 
-def test_one_odd_value_in_a_sparse_column_of_a_large_table_is_missing():
+def test_one_invalid_value_in_a_sparse_column_is_missing():
     table = pd.DataFrame({"n": [""] * 999 + ["x"]})
-    assert Schema((Column("n", "number"),)).typed(table)["n"].isna().all()
+    assert Schema((Column("n", "number"),)).convert(table)["n"].isna().all()
 
 
-def test_booleans_of_other_spelling_are_read():
+def test_booleans_may_be_spelt_differently():
     schema = Schema((Column("b", "boolean"),))
     for values in (["Yes", "N"], [1, 0], [1.0, 0.0], ["1.0", "off"], [True, False]):
-        assert schema.typed(pd.DataFrame({"b": values}))["b"].tolist() == [1, 0], values
+        assert schema.convert(pd.DataFrame({"b": values}))["b"].tolist() == [1, 0], values
 
 
-def test_json_there_and_back(messy):
+def test_json_round_trip(messy):
     schema = Schema.infer(messy, "y")
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
 
@@ -108,24 +108,24 @@ def test_csv_and_parquet_give_the_same(messy, from_csv, from_parquet):
         **dict.fromkeys(["customer", "same", "empty", "email", "remark"], "dropped"),
     }
     assert {column.name: column.kind for column in schemas["excel"].columns} == kinds
-    wanted = schemas["csv"].typed(frames["csv"])
+    expected = schemas["csv"].convert(frames["csv"])
     for name in ("parquet", "pandas"):
-        pd.testing.assert_frame_equal(schemas["csv"].typed(frames[name]), wanted, check_exact=True)
-    pd.testing.assert_frame_equal(schemas["excel"].typed(frames["excel"]), wanted, check_exact=True)
+        pd.testing.assert_frame_equal(schemas["csv"].convert(frames[name]), expected, check_exact=True)
+    pd.testing.assert_frame_equal(schemas["excel"].convert(frames["excel"]), expected, check_exact=True)
 
 
 @pytest.mark.parametrize("rows", [37, 299])
-def test_chunks_are_typed_as_the_whole(rows, messy, tmp_path):
+def test_chunks_are_converted_like_the_whole(rows, messy, tmp_path):
     schema = Schema.infer(messy, "y")
     for name in ("a.csv", "a.parquet"):
         path = tmp_path / name
         messy.to_csv(path, index=False) if name.endswith("csv") else messy.to_parquet(path)
-        parts = [schema.typed(chunk) for chunk in stream(path, rows)]
-        pd.testing.assert_frame_equal(pd.concat(parts), schema.typed(read(path)), check_exact=True)
+        parts = [schema.convert(chunk) for chunk in stream(path, rows)]
+        pd.testing.assert_frame_equal(pd.concat(parts), schema.convert(read(path)), check_exact=True)
 
 
 def test_columns_of_rare_types(from_parquet, tmp_path):
-    """What CSV can only hold as text is the same text, and short floats are what they show."""
+    """Types that CSV can only contain as text give the same text, and short floats their shortest digits."""
     rare = pa.table(
         {
             "list": pa.array([[1, 2], None, []]),
@@ -138,18 +138,18 @@ def test_columns_of_rare_types(from_parquet, tmp_path):
         }
     ).to_pandas(types_mapper=pd.ArrowDtype)
     kinds = ["category"] * 4 + ["number"] * 2 + ["date"]
-    forms = [""] * 6 + ["iso"]
-    schema = Schema(tuple(map(Column, rare.columns, kinds, [""] * 7, forms)))
-    found = schema.typed(rare)
-    assert found["list"].tolist() == ["[1, 2]", None, "[]"]
-    assert found["bytes"].tolist() == ["x", "é", None]
-    assert found["short"].tolist() == [0.1, 0.2, 1.5]
-    assert found["long"].tolist()[:2] == [1, 2]
-    assert found["day"].dt.day.tolist()[:2] == [1, 2]
-    pd.testing.assert_frame_equal(schema.typed(from_parquet(rare)), found)
+    formats = [""] * 6 + ["iso"]
+    schema = Schema(tuple(map(Column, rare.columns, kinds, [""] * 7, formats)))
+    converted = schema.convert(rare)
+    assert converted["list"].tolist() == ["[1, 2]", None, "[]"]
+    assert converted["bytes"].tolist() == ["x", "é", None]
+    assert converted["short"].tolist() == [0.1, 0.2, 1.5]
+    assert converted["long"].tolist()[:2] == [1, 2]
+    assert converted["day"].dt.day.tolist()[:2] == [1, 2]
+    pd.testing.assert_frame_equal(schema.convert(from_parquet(rare)), converted)
     path = tmp_path / "rare.csv"
     write([rare], path)
-    pd.testing.assert_frame_equal(schema.typed(read(path)), found, atol=1e-4, rtol=0)
+    pd.testing.assert_frame_equal(schema.convert(read(path)), converted, atol=1e-4, rtol=0)
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=20))
@@ -157,26 +157,28 @@ def test_columns_of_rare_types(from_parquet, tmp_path):
 def test_numbers_are_the_same_to_the_last_bit(values):
     schema = Schema((Column("x", "number"),))
     text = io.BytesIO(pd.DataFrame({"x": values, "z": 0}).to_csv(index=False).encode())
-    wanted = np.where(np.isfinite(values), values, np.nan)
-    np.testing.assert_array_equal(schema.typed(read(text))["x"], wanted)
-    np.testing.assert_array_equal(schema.typed(pd.DataFrame({"x": values}))["x"], wanted)
+    expected = np.where(np.isfinite(values), values, np.nan)
+    np.testing.assert_array_equal(schema.convert(read(text))["x"], expected)
+    np.testing.assert_array_equal(schema.convert(pd.DataFrame({"x": values}))["x"], expected)
 
 
 @given(st.datetimes(), st.integers(-23 * 60, 23 * 60))
 @settings(max_examples=50, deadline=None)
-def test_dates_against_python(moment, ahead):
-    """The same moment in three spellings and one more in another zone."""
+def test_dates_against_python(timestamp, ahead):
+    """The same time in three formats, and in one more with another zone."""
     zone = datetime.timezone(datetime.timedelta(minutes=ahead))
-    clock = f"{moment:%H:%M:%S.%f}"
+    clock = f"{timestamp:%H:%M:%S.%f}"
     texts = {
-        "iso": moment.isoformat(" "),
-        "dmy": f"{moment.day}/{moment.month:02d}/{moment.year:04d} {clock}",
-        "mdy": f"{moment.month}/{moment.day:02d}/{moment.year:04d} {moment:%I:%M:%S.%f %p}",
+        "iso": timestamp.isoformat(" "),
+        "dmy": f"{timestamp.day}/{timestamp.month:02d}/{timestamp.year:04d} {clock}",
+        "mdy": f"{timestamp.month}/{timestamp.day:02d}/{timestamp.year:04d} {timestamp:%I:%M:%S.%f %p}",
     }
-    for form, text in texts.items():
-        schema = Schema((Column("x", "date", format=form),))
-        found = schema.typed(pd.DataFrame({"x": [text]}))["x"].to_numpy()
-        assert found[0] == np.datetime64(moment), text
+    for date_format, text in texts.items():
+        schema = Schema((Column("x", "date", format=date_format),))
+        converted = schema.convert(pd.DataFrame({"x": [text]}))["x"].to_numpy()
+        assert converted[0] == np.datetime64(timestamp), text
     schema = Schema((Column("x", "date", format="iso"),))
-    found = schema.typed(pd.DataFrame({"x": [moment.replace(tzinfo=zone).isoformat()]}))["x"].to_numpy()
-    assert found[0] == np.datetime64(moment) - np.timedelta64(ahead, "m")
+    converted = schema.convert(pd.DataFrame({"x": [timestamp.replace(tzinfo=zone).isoformat()]}))[
+        "x"
+    ].to_numpy()
+    assert converted[0] == np.datetime64(timestamp) - np.timedelta64(ahead, "m")

@@ -1,4 +1,4 @@
-"""Writing: what comes back is what went in, and nothing is left of a write that failed."""
+"""Writing: what is read back is what was written, and a failed write leaves nothing behind."""
 
 import errno
 import gzip
@@ -31,29 +31,29 @@ def nasty():
 def test_what_is_written_is_read_back(name, nasty, tmp_path):
     path = tmp_path / name
     assert write((nasty[start : start + 4] for start in (0, 4, 8)), path) == 9
-    found = read(path)
-    assert list(found.columns) == list(nasty.columns)
-    assert found["text"].tolist() == NASTY
-    assert found["whole"].astype(str).tolist() == nasty["whole"].astype(str).tolist()
-    assert found.iloc[:, 1].astype(float).tolist() == nasty.iloc[:, 1].tolist()
-    assert found["flag"].astype(str).tolist() == ["True", "False", "True"] * 3
-    assert found["none"].fillna("").tolist() == ["", *"bcdefghi"]
+    table = read(path)
+    assert list(table.columns) == list(nasty.columns)
+    assert table["text"].tolist() == NASTY
+    assert table["whole"].astype(str).tolist() == nasty["whole"].astype(str).tolist()
+    assert table.iloc[:, 1].astype(float).tolist() == nasty.iloc[:, 1].tolist()
+    assert table["flag"].astype(str).tolist() == ["True", "False", "True"] * 3
+    assert table["none"].fillna("").tolist() == ["", *"bcdefghi"]
     assert os.listdir(tmp_path) == [name]
 
 
 def test_csv_is_what_pandas_would_write(messy, tmp_path):
-    """Numbers may be spelt otherwise (1 for 1.0), times of another zone stand in UTC."""
+    """Numbers may be spelt differently (1 for 1.0), and times of another zone are in UTC."""
     frame = messy.drop(columns=["same", "price", "zoned", "huge"])
     write([frame], tmp_path / "a.csv")
-    wanted = io.StringIO(frame.to_csv(index=False))
-    ours, theirs = (pd.read_csv(file, dtype=str) for file in (tmp_path / "a.csv", wanted))
+    expected = io.StringIO(frame.to_csv(index=False))
+    ours, theirs = (pd.read_csv(file, dtype=str) for file in (tmp_path / "a.csv", expected))
     for name in frame.columns.drop(["income", "half", "rooms", "ratio"]):
         assert ours[name].fillna("").tolist() == theirs[name].fillna("").tolist(), name
     for name in ["income", "half", "rooms", "ratio"]:
         assert ours[name].astype(float).equals(theirs[name].astype(float)), name
 
 
-def test_gz_is_gz_and_the_same_each_time(nasty, tmp_path):
+def test_gz_files_are_reproducible(nasty, tmp_path):
     write([nasty], tmp_path / "a.csv.gz")
     write([nasty], tmp_path / "b.csv.gz")
     write([nasty], tmp_path / "c.csv")
@@ -61,12 +61,21 @@ def test_gz_is_gz_and_the_same_each_time(nasty, tmp_path):
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
 
-def test_one_column_keeps_its_empty_rows(tmp_path):
-    write([pd.DataFrame({"a": ["x", None, "", "y"]})], tmp_path / "a.csv")
-    assert read(tmp_path / "a.csv")["a"].tolist() == ["x", "", "", "y"]
+@pytest.mark.parametrize("values", [["x", None, "", "y"], [1.5, None, np.nan, 2.5]])
+def test_one_column_keeps_its_empty_rows(values, tmp_path):
+    write([pd.DataFrame({"a": values})], tmp_path / "a.csv")
+    assert read(tmp_path / "a.csv")["a"].tolist() == [str(values[0]), "", "", str(values[3])]
 
 
-def test_parquet_chunks_may_start_with_nothing_known(tmp_path):
+def test_text_has_quotes_only_in_chunks_that_need_them(tmp_path):
+    chunks = [pd.DataFrame({"a": [text, None], "b": [1, 2.5]}) for text in ("x", "x,y")]
+    write(chunks, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == 'a,b\nx,1\n,2.5\n"x,y",1\n,2.5\n'
+    write(chunks, tmp_path / "a.tsv")
+    assert (tmp_path / "a.tsv").read_text() == "a\tb\nx\t1\n\t2.5\nx,y\t1\n\t2.5\n"
+
+
+def test_parquet_chunks_may_start_without_values(tmp_path):
     chunks = [pd.DataFrame({"a": [None, None]}), pd.DataFrame({"a": ["x", None]})]
     write(chunks, tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet")["a"].fillna("").tolist() == ["", "", "x", ""]
@@ -95,7 +104,7 @@ def test_a_full_disk_behind_standard_output(monkeypatch):
         out.close()
 
 
-def test_a_reader_that_left_is_no_error_of_the_target(monkeypatch):
+def test_a_broken_pipe_is_passed_on(monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
     out = os.fdopen(writer, "w")
@@ -106,8 +115,8 @@ def test_a_reader_that_left_is_no_error_of_the_target(monkeypatch):
         out.close()
 
 
-class Full(io.RawIOBase):
-    """A file on a disk with room for a few bytes."""
+class FullDisk(io.RawIOBase):
+    """A file on a disk with room for a few bytes only."""
 
     def __init__(self, file, room):
         self.file, self.room = file, room
@@ -134,16 +143,16 @@ class Full(io.RawIOBase):
 def test_a_full_disk_leaves_the_old_file_as_it_was(name, room, tmp_path, monkeypatch):
     path = tmp_path / name
     path.write_bytes(b"old")
-    opened = type(path).open
+    open_file = type(path).open
 
-    def full(self, *args, **settings):
-        return io.BufferedWriter(Full(opened(self, *args, **settings, buffering=0), room))
+    def open_full(self, *args, **settings):
+        return io.BufferedWriter(FullDisk(open_file(self, *args, **settings, buffering=0), room))
 
     numbers = np.random.default_rng(0).normal(size=(5, 20_000))
-    monkeypatch.setattr(type(path), "open", full)
-    with pytest.raises(OSError, match=rf"{name} is not: the disk is full\.$") as found:
+    monkeypatch.setattr(type(path), "open", open_full)
+    with pytest.raises(OSError, match=rf"{name} is not: the disk is full\.$") as raised:
         write((pd.DataFrame({"a": chunk}) for chunk in numbers), path)
-    assert found.value.errno == errno.ENOSPC
+    assert raised.value.errno == errno.ENOSPC
     monkeypatch.undo()
     assert os.listdir(tmp_path) == [name]
     assert path.read_bytes() == b"old"
@@ -153,15 +162,15 @@ def test_a_full_disk_leaves_the_old_file_as_it_was(name, room, tmp_path, monkeyp
     "error", [KeyboardInterrupt, OSError(5, "Input/output error"), ValueError("bad row")]
 )
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
-def test_an_error_of_the_chunks_passes_and_leaves_nothing(name, error, tmp_path):
+def test_an_error_of_the_chunks_is_passed_on_and_leaves_nothing(name, error, tmp_path):
     def chunks():
         yield pd.DataFrame({"a": [1]})
         raise error
 
     kind = error if isinstance(error, type) else type(error)
-    with pytest.raises(kind) as found:
+    with pytest.raises(kind) as raised:
         write(chunks(), tmp_path / name)
-    assert found.value is error or kind is KeyboardInterrupt
+    assert raised.value is error or kind is KeyboardInterrupt
     assert os.listdir(tmp_path) == []
 
 
@@ -180,15 +189,15 @@ def test_targets_that_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="to be a path or '-', but got int"):
         write([frame], 1)
 
-    def denied(*_, **__):
+    def deny(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.open", denied)
-    with pytest.raises(PermissionError, match="its folder may not be written to"):
+    monkeypatch.setattr("pathlib.Path.open", deny)
+    with pytest.raises(PermissionError, match="its folder is not writable"):
         write([frame], tmp_path / "a.csv")
 
 
-def test_chunks_have_to_agree(tmp_path):
+def test_chunks_must_agree(tmp_path):
     path = tmp_path / "a.parquet"
     with pytest.raises(ValueError, match="`frames` with a table, but got none"):
         write([], path)

@@ -1,4 +1,4 @@
-"""Tables of mixed columns: reading and writing files, kinds of columns, preparation, labels, the model folder."""
+"""Tables of mixed columns: files, kinds of columns, preparation, labels, and the model folder."""
 
 from evalign.tables._columns import Column
 from evalign.tables._labels import as_labels, fingerprint
@@ -9,6 +9,6 @@ from evalign.tables._schema import Schema
 from evalign.tables._write import SUFFIXES, write
 
 __all__ = [
-    "SUFFIXES", "Column", "Preparation", "Schema", "TableModel", "as_labels", "check_target", "check_writable",
-    "fingerprint", "read", "stream", "write",
+    "SUFFIXES", "Column", "Preparation", "Schema", "TableModel", "as_labels", "check_target",
+    "check_writable", "fingerprint", "read", "stream", "write",
 ]  # fmt: skip

@@ -81,13 +81,11 @@ def _match_known(name: str, labels: list[str], known: list[str]) -> list[str]:
     """Spell each label as the model does: the same text, else the same number, else equal except for case."""
     spellings: dict[str | float, list[str]] = {}
     for label in known:
-        keys: tuple[str | float, ...] = (label.casefold(), *_parse_number(label))
-        for key in keys:
+        for key in (label.casefold(), *_parse_number(label)):
             spellings.setdefault(key, []).append(label)
 
     def match(label: str) -> str | None:
-        keys: tuple[str | float, ...] = (*_parse_number(label), label.casefold())
-        candidates = [spellings.get(key, []) for key in keys]
+        candidates = [spellings.get(key, []) for key in (*_parse_number(label), label.casefold())]
         return label if label in known else next((one[0] for one in candidates if len(one) == 1), None)
 
     matches = {label: match(label) for label in labels}
