@@ -81,11 +81,11 @@ def _match_known(name: str, labels: list[str], known: list[str]) -> list[str]:
     """Spell each label as the model does: the same text, else the same number, else equal except for case."""
     spellings: dict[str | float, list[str]] = {}
     for label in known:
-        for key in (label.casefold(), *_parse_number(label)):
+        for key in _keys(label):
             spellings.setdefault(key, []).append(label)
 
     def match(label: str) -> str | None:
-        candidates = [spellings.get(key, []) for key in (*_parse_number(label), label.casefold())]
+        candidates = [spellings.get(key, []) for key in _keys(label)]
         return label if label in known else next((one[0] for one in candidates if len(one) == 1), None)
 
     matches = {label: match(label) for label in labels}
@@ -96,11 +96,12 @@ def _match_known(name: str, labels: list[str], known: list[str]) -> list[str]:
     return [spelling for spelling in matches.values() if spelling is not None]
 
 
-def _parse_number(text: str) -> tuple[float, ...]:
+def _keys(label: str) -> list[str | float]:
+    """What two spellings of a label have in common: first its number, if it is one, then its text without case."""
     try:
-        return (float(text),)
+        return [float(label), label.casefold()]
     except ValueError:
-        return ()
+        return [label.casefold()]
 
 
 def fingerprint(table: Any) -> str:
