@@ -97,7 +97,7 @@ def _match_known(name: str, labels: list[str], known: list[str]) -> list[str]:
 
 
 def _keys(label: str) -> list[str | float]:
-    """What two spellings of a label have in common: first its number, if it is one, then its text without case."""
+    """What all spellings of a label share: first its number, if it is one, then its text in one case."""
     try:
         return [float(label), label.casefold()]
     except ValueError:
