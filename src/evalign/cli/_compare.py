@@ -13,7 +13,7 @@ from typing import Any
 from evalign._errors import expected
 from evalign._files import write_file
 from evalign.cli._console import Console, blame_run, blame_usage, format_number
-from evalign.cli._evidence import build_report, evaluate_methods, hold_out
+from evalign.cli._evidence import build_report, evaluate_methods
 from evalign.cli._main import RunError, StoppedError
 from evalign.cli._paths import check_folder
 from evalign.cli._task import TaskOptions, parse_methods, read_task
@@ -37,7 +37,7 @@ def run(console: Console, options: CompareOptions) -> None:
             raise expected("test_size", "in (0, 1)", options.test_size)
         check_folder(out)
         task = read_task(console, options)
-        split = hold_out(task, options.seed, options.test_size)
+        split = task.hold_out(options.seed, options.test_size)
     # The identity in the name gives every table and metric a file of its own.
     file, page = out / f"trials-{task.problem.identity[:12]}.jsonl", out / "report.html"
     with blame_run(), keep_trials(file):

@@ -10,19 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedShuffleSplit
 
 import evalign
-from evalign._errors import expected
-from evalign._typing import Floats, Indices
+from evalign._typing import Floats
 from evalign.cli._console import Console
 from evalign.cli._main import command_line
-from evalign.cli._task import TableTask
+from evalign.cli._task import Split, TableTask
 from evalign.reports import ModelEvidence, Report, evidence
 from evalign.selection import METHODS, build_methods
-
-#: The rows to train on, and the held-out rows.
-Split = tuple[Indices, Indices]
 
 #: Plain cross-entropy: the network if it is among the methods, else LightGBM, which trains fast.
 BASES = ("network", "lightgbm")
@@ -42,18 +37,6 @@ class NamedClassifier:
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class."""
         return np.asarray(self.best_estimator_.predict_proba(X))
-
-
-def hold_out(task: TableTask, seed: int, share: float = 0.2) -> Split:
-    """Split the rows of every class: some to train on, and a share to hold out."""
-    y = task.problem.y
-    try:
-        split = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
-        train, test = next(split.split(y, y))
-    except ValueError:
-        rows = f"{len(y)} rows of {len(task.labels)} classes"
-        raise expected("data", f"with enough rows to hold out {share:.0%} of each class", rows) from None
-    return train, test
 
 
 def evaluate_methods(

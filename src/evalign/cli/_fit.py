@@ -10,7 +10,7 @@ from typing import Any
 from evalign._errors import suggest
 from evalign.cli._compare import keep_trials, print_comparison, summarize
 from evalign.cli._console import Console, blame_run, blame_usage, format_number
-from evalign.cli._evidence import build_report, evaluate_methods, hold_out
+from evalign.cli._evidence import build_report, evaluate_methods
 from evalign.cli._main import UsageError
 from evalign.cli._task import TableTask, TaskOptions, parse_methods, read_task
 from evalign.reports import ComparisonFacts, ModelEvidence, Report, render_card, render_page
@@ -42,7 +42,7 @@ def run(console: Console, options: FitOptions) -> None:
     with blame_usage():
         check_target(options.out)
         task = read_task(console, options)
-        split = hold_out(task, options.seed)
+        split = task.hold_out(options.seed)
     trials = _find_trials_file(task, options.out)
     with blame_run(), keep_trials(trials):
         choice = _train(console, task, names, trials, options)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedShuffleSplit
 
 from evalign import metrics
 from evalign._errors import expected, suggest
@@ -22,6 +23,9 @@ from evalign.tables import Preparation, Schema, as_labels, fingerprint, read
 #: Labels that mean "positive" or "negative" whatever their share.
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
 NEGATIVE = {"0", "-1", "false", "no", "n", "f", "negative", "neg"}
+
+#: The rows to train on, and the held-out rows.
+Split = tuple[Indices, Indices]
 
 #: With fewer rows of a class than this, methods differ by chance more than by merit.
 FEW = 40
@@ -73,6 +77,17 @@ class TableTask:
             warnings=self.warnings,
             fingerprint=self.fingerprint,
         )
+
+    def hold_out(self, seed: int, share: float = 0.2) -> Split:
+        """Split the rows of every class: some to train on, and a share to hold out."""
+        y = self.problem.y
+        try:
+            split = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+            train, test = next(split.split(y, y))
+        except ValueError:
+            rows = f"{len(y)} rows of {len(self.labels)} classes"
+            raise expected("data", f"with enough rows to hold out {share:.0%} of each class", rows) from None
+        return train, test
 
 
 def describe_task(

@@ -4,12 +4,14 @@ import signal
 import time
 import warnings
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
+from optuna.study import _optimize
 from optuna.trial import TrialState
 from toys import BROKEN, TOY
 
@@ -55,10 +57,12 @@ def wait_for(trials, count, worker):
     until = time.monotonic() + 120
     while time.monotonic() < until and worker.poll() is None:
         try:
-            states = Counter(trial.state for trial in trials())
+            known = trials()
         except KeyError:  # no such study yet
-            states = Counter()
-        if states[TrialState.COMPLETE] >= count and states[TrialState.RUNNING]:
+            known = []
+        running = [trial for trial in known if trial.state == TrialState.RUNNING]
+        # Without `worker` there was no heartbeat yet, and a kill would be noticed after two minutes only.
+        if len(count_complete(known)) >= count and any("worker" in trial.user_attrs for trial in running):
             return
         time.sleep(0.05)
     raise AssertionError(f"never {count} points; the worker ended with {worker.poll()}")
@@ -169,6 +173,22 @@ def test_a_point_whose_worker_died_before_its_first_heartbeat_is_run_again(stora
     assert queue.refill() == 0
     monkeypatch.setattr(_queue, "FIRST_HEARTBEAT", 0.0)
     time.sleep(1.1)
+    assert queue.refill() == 1
+
+
+def test_a_point_whose_worker_died_at_once_is_run_again(storage, monkeypatch):
+    """The thread that sends heartbeats may come too late, so its first one does not depend on it."""
+    monkeypatch.setattr(_optimize, "get_heartbeat_thread", lambda *_: nullcontext())
+    queue = StudyQueue(StudyStorage(storage, interval=1, grace=1), PLAN)
+    queue.fill()
+
+    def die(trial, point):
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        queue.run_next(die)
+    assert queue.refill() == 0
+    time.sleep(2.1)  # the database counts whole seconds
     assert queue.refill() == 1
 
 

@@ -161,6 +161,9 @@ class StudyQueue:
             # Optuna creates a new trial if another worker has just taken the last waiting one.
             if key is None or self._is_duplicate(trial.number, key):
                 raise TrialPruned
+            # Optuna's thread sends heartbeats, but its first may come later than a kill: then the trial would
+            # run forever. So this one comes first, and `worker` says that it was sent.
+            self.storage.rdb.record_heartbeat(trial._trial_id)
             trial.set_user_attr("worker", f"process {os.getpid()} on {platform.node()}")
             try:
                 outcome = run(trial, Point.from_dict(trial.user_attrs["point"]))
