@@ -1,0 +1,398 @@
+/* The soft confusion matrix of logits and its gradient, each in one pass over the rows: what `_fused.py` does
+   with PyTorch, whose notation is used here. Nothing of the size of the logits is kept in between.
+
+   A tile holds LANES rows side by side, class by class, so that the compiler vectorises every loop over lanes
+   whatever the strides of the logits are, without reordering any sum. */
+
+#ifndef REAL
+
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
+#define VECTORISED __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define VECTORISED
+#endif
+
+#define INLINE inline __attribute__((always_inline)) /* into each version of the workers */
+
+enum { LANES = 16, MAX_THREADS = 64 };
+enum { DONE, WRONG_TARGET, NO_MEMORY };
+
+/* The arguments of one thread. Row r is at logits[(r / inner) * stride[0] + (r % inner) * stride[1]], and its
+   next class is stride[2] further. */
+typedef struct {
+    const void *logits, *weight, *gradient;
+    const int64_t *targets;
+    int64_t inner, classes, stride[3], out_stride[3], start, stop;
+    const double *step; /* T, a, b, s1, s2, floor */
+    double *matrix;
+    void *out;
+    int status;
+} Job;
+
+typedef void *(*Worker)(void *);
+
+/* Share the rows among threads. Threads live as long as the call, so there is nothing to shut down or to fork. */
+static int run(Worker worker, Job job, int64_t rows, int threads, double *matrices) {
+    Job jobs[MAX_THREADS];
+    pthread_t handles[MAX_THREADS];
+    int started[MAX_THREADS], status = DONE;
+    for (int t = 0; t < threads; t++) {
+        jobs[t] = job;
+        jobs[t].start = rows * t / threads;
+        jobs[t].stop = rows * (t + 1) / threads;
+        if (matrices) jobs[t].matrix = matrices + t * job.classes * job.classes;
+        started[t] = t > 0 && pthread_create(&handles[t], NULL, worker, &jobs[t]) == 0;
+    }
+    for (int t = 0; t < threads; t++) {
+        if (started[t])
+            pthread_join(handles[t], NULL);
+        else
+            worker(&jobs[t]);
+        if (jobs[t].status != DONE) status = jobs[t].status;
+    }
+    return status;
+}
+
+/* Which source this is, so that no other version of `_native.py` calls it. */
+uint32_t source_checksum(void) { return CHECKSUM; }
+
+#define JOIN(name, type) name##_##type
+#define NAMED(name, type) JOIN(name, type)
+#define NAME(name) NAMED(name, REAL)
+
+/* exp by 2^n p(r), |r| <= log(2) / 2, with p the Taylor polynomial; SHIFT rounds to an integer. */
+#define REAL float
+#define INTEGER int32_t
+#define BITS 23
+#define BIAS 127
+#define SHIFT 12582912.0f
+#define LN2_HIGH 0.693359375f
+#define LN2_LOW -2.12194440e-4f
+#define SMALLEST -87.0f
+#define LARGEST 3.4028234663852886e38f
+#define ORDER 7
+#include "native.c"
+
+#define REAL double
+#define INTEGER int64_t
+#define BITS 52
+#define BIAS 1023
+#define SHIFT 6755399441055744.0
+#define LN2_HIGH 6.93145751953125e-1
+#define LN2_LOW 1.42860682030941723212e-6
+#define SMALLEST -708.0
+#define LARGEST 1.7976931348623157e308
+#define ORDER 13
+#include "native.c"
+
+#else
+
+/* exp(x) for x <= 0; 0 below the smallest normal number, and for NaN. */
+static INLINE REAL NAME(exponential)(REAL x) {
+    static const REAL inverse_factorial[] = {
+        1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+        1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
+    };
+    union { REAL value; INTEGER bits; } shifted, power;
+    REAL kept = x > (REAL)SMALLEST ? x : (REAL)SMALLEST;
+    shifted.value = kept * (REAL)1.4426950408889634 + SHIFT;
+    REAL n = shifted.value - SHIFT;
+    REAL r = (kept - n * LN2_HIGH) - n * LN2_LOW;
+    REAL p = inverse_factorial[ORDER];
+    for (int i = ORDER - 1; i >= 0; i--) p = p * r + inverse_factorial[i];
+    power.bits = (shifted.bits + BIAS) << BITS;
+    return x > (REAL)SMALLEST ? p * power.value : 0;
+}
+
+/* What is known of the rows of a tile; x is a tile of 2 e / (e_1 + e_2), where the largest is
+   cut down to the second, and gain is what its membership has more. */
+typedef struct {
+    int used;
+    int64_t offset[LANES], out_offset[LANES], target[LANES];
+    INTEGER first[LANES], second[LANES];
+    REAL weight[LANES], invalid[LANES], top[LANES], next[LANES], u[LANES], k[LANES],
+        slope[LANES], gain[LANES], norm[LANES];
+    REAL *x, *value;
+} NAME(Tile);
+
+#define EACH_LANE for (int i = 0; i < LANES; i++)
+#define EACH_CELL for (int64_t j = 0; j < d; j++) EACH_LANE
+
+static INLINE int NAME(open_tile)(NAME(Tile) *tile, int64_t d, int tiles) {
+    tile->x = malloc(sizeof(REAL) * tiles * LANES * d);
+    tile->value = tile->x + LANES * d;
+    return tile->x != NULL;
+}
+
+/* Find the rows from `row` on; lanes that are left over repeat the last row with weight 0. */
+static INLINE int NAME(find_rows)(NAME(Tile) *tile, const Job *job, int64_t row) {
+    tile->used = job->stop - row < LANES ? (int)(job->stop - row) : LANES;
+    int64_t r = row, outer = row / job->inner, inner = row % job->inner;
+    for (int i = 0; i < LANES; i++) {
+        tile->offset[i] = outer * job->stride[0] + inner * job->stride[1];
+        tile->out_offset[i] = outer * job->out_stride[0] + inner * job->out_stride[1];
+        tile->target[i] = job->targets[r];
+        tile->weight[i] = i < tile->used ? ((const REAL *)job->weight)[r] : 0;
+        if (tile->target[i] < 0 || tile->target[i] >= job->classes) return 0;
+        if (i + 1 >= tile->used) continue;
+        r++;
+        if (++inner == job->inner) outer++, inner = 0;
+    }
+    return 1;
+}
+
+static INLINE int NAME(side_by_side)(const NAME(Tile) *tile, const int64_t *offset) {
+    for (int i = 1; i < LANES; i++)
+        if (offset[i] != offset[0] + i) return 0;
+    return 1;
+}
+
+/* Copy the logits into the tile, 16 classes of each row at a time, which stay in the cache. */
+static INLINE void NAME(read_logits)(NAME(Tile) *tile, const Job *job) {
+    const int64_t d = job->classes, stride = job->stride[2];
+    const REAL *restrict logits = job->logits;
+    REAL *restrict x = tile->x;
+    if (NAME(side_by_side)(tile, tile->offset)) {
+        logits += tile->offset[0];
+        EACH_CELL x[j * LANES + i] = logits[j * stride + i];
+        return;
+    }
+    for (int64_t from = 0; from < d; from += 16) {
+        const int64_t to = from + 16 < d ? from + 16 : d;
+        EACH_LANE for (int64_t j = from; j < to; j++) x[j * LANES + i] = logits[tile->offset[i] + j * stride];
+    }
+}
+
+/* The two largest logits of each row, and whether a logit is NaN or +inf. */
+static INLINE void NAME(find_largest)(NAME(Tile) *tile, int64_t d) {
+    const REAL *restrict x = tile->x;
+    REAL top[LANES], next[LANES], invalid[LANES];
+    EACH_LANE {
+        top[i] = next[i] = (REAL)-INFINITY;
+        invalid[i] = 0;
+    }
+    EACH_CELL {
+        const REAL value = x[j * LANES + i], smaller = value < top[i] ? value : top[i];
+        next[i] = smaller > next[i] ? smaller : next[i];
+        top[i] = value > top[i] ? value : top[i];
+        invalid[i] = value <= LARGEST ? invalid[i] : 1;
+    }
+    EACH_LANE {
+        tile->top[i] = top[i];
+        tile->next[i] = next[i];
+        tile->invalid[i] = top[i] >= -LARGEST ? invalid[i] : 1;
+    }
+}
+
+/* From logits to x, and what is needed of the memberships: see the top of `_fused.py`. */
+static INLINE void NAME(measure)(NAME(Tile) *tile, int64_t d, const double *step) {
+    const REAL t = step[0], a = step[1], b = step[2], s1 = step[3], s2 = step[4], floor = step[5];
+    const REAL bend = s2 - s1;
+    REAL *restrict x = tile->x;
+    REAL u[LANES], x2[LANES], total[LANES], norm[LANES];
+    INTEGER first[LANES], second[LANES];
+    NAME(find_largest)(tile, d);
+    EACH_LANE {
+        const REAL ratio = NAME(exponential)(tile->next[i] - tile->top[i]);
+        u[i] = 2 / (1 + ratio);
+        x2[i] = u[i] * ratio;
+        total[i] = norm[i] = 0;
+        first[i] = second[i] = 0;
+    }
+    EACH_CELL {
+        const REAL logit = x[j * LANES + i], one = u[i] * NAME(exponential)(logit - tile->top[i]);
+        const REAL value = one < x2[i] ? one : x2[i];
+        const int is_first = logit == tile->top[i], is_second = logit == tile->next[i];
+        x[j * LANES + i] = value;
+        total[i] += value;
+        norm[i] += s1 * value + bend * (value > a ? value - a : 0) + floor;
+        second[i] = is_second ? (is_first ? first[i] : (INTEGER)j) : second[i];
+        first[i] = is_first ? (INTEGER)j : first[i];
+    }
+    EACH_LANE {
+        const REAL above = u[i] > b ? u[i] - b : 0;
+        const REAL slope = above > 0 ? t / (total[i] - x2[i] + u[i] - b) : 0;
+        const REAL of_x2 = s1 * x2[i] + bend * (x2[i] > a ? x2[i] - a : 0) + floor;
+        const REAL largest = s2 * (u[i] - above - 1) + (REAL)0.5 + above * slope;
+        tile->u[i] = u[i];
+        tile->k[i] = above;
+        tile->slope[i] = slope;
+        tile->gain[i] = largest - of_x2;
+        tile->norm[i] = norm[i] + tile->gain[i];
+        tile->first[i] = first[i];
+        tile->second[i] = second[i];
+    }
+}
+
+/* Add the memberships of the rows to their true classes. */
+static INLINE void NAME(count)(NAME(Tile) *tile, int64_t d, const double *step, double *restrict matrix) {
+    const REAL a = step[1], s1 = step[3], bend = (REAL)step[4] - s1, floor = step[5];
+    REAL *restrict x = tile->x;
+    REAL scale[LANES];
+    EACH_LANE scale[i] = tile->weight[i] / tile->norm[i];
+    EACH_CELL {
+        const REAL value = x[j * LANES + i];
+        x[j * LANES + i] = scale[i] * (s1 * value + bend * (value > a ? value - a : 0) + floor);
+    }
+    EACH_LANE x[tile->first[i] * LANES + i] += scale[i] * tile->gain[i];
+    for (int64_t from = 0; from < d; from += 16) {
+        const int64_t to = from + 16 < d ? from + 16 : d;
+        for (int i = 0; i < tile->used; i++) {
+            double *restrict row = matrix + tile->target[i] * d;
+            for (int64_t j = from; j < to; j++) row[j] += x[j * LANES + i];
+        }
+    }
+    for (int i = 0; i < tile->used; i++)
+        if (tile->invalid[i] != 0) matrix[0] = NAN;
+}
+
+/* Turn the gradient of the matrix into that of the logits of the tile. */
+static INLINE void NAME(differentiate)(NAME(Tile) *tile, const Job *job) {
+    const int64_t d = job->classes;
+    const REAL t = job->step[0], a = job->step[1], s1 = job->step[3], s2 = job->step[4], floor = job->step[5];
+    const REAL bend = s2 - s1, *restrict gradient = job->gradient;
+    REAL *restrict x = tile->x, *restrict value = tile->value;
+    REAL mean[LANES], scale[LANES], of_first[LANES], of_total[LANES], mass[LANES];
+    for (int64_t from = 0; from < d; from += 16) {
+        const int64_t to = from + 16 < d ? from + 16 : d;
+        EACH_LANE for (int64_t j = from; j < to; j++) value[j * LANES + i] = gradient[tile->target[i] * d + j];
+    }
+    EACH_LANE {
+        of_first[i] = value[tile->first[i] * LANES + i];
+        mean[i] = mass[i] = 0;
+    }
+    EACH_CELL {
+        const REAL one = x[j * LANES + i];
+        mean[i] += value[j * LANES + i] * (s1 * one + bend * (one > a ? one - a : 0) + floor);
+    }
+    EACH_LANE {
+        const REAL k = tile->k[i], slope = tile->slope[i];
+        mean[i] = (mean[i] + of_first[i] * tile->gain[i]) / tile->norm[i];
+        scale[i] = tile->weight[i] / tile->norm[i];
+        of_first[i] = scale[i] * (of_first[i] - mean[i]);
+        of_total[i] = -of_first[i] * k * slope * slope / t;
+        of_first[i] = tile->u[i] * (of_first[i] * (k > 0 ? slope : s2) + of_total[i]);
+    }
+    EACH_LANE x[tile->first[i] * LANES + i] = 0;
+    EACH_CELL {
+        const REAL one = x[j * LANES + i];
+        const REAL slope = scale[i] * (value[j * LANES + i] - mean[i]) * (one > a ? s2 : s1);
+        const REAL result = one * (slope + of_total[i]);
+        value[j * LANES + i] = result;
+        mass[i] += result;
+    }
+    EACH_LANE {
+        const REAL both = mass[i] + of_first[i], half = both * tile->u[i] * (REAL)0.5;
+        value[tile->first[i] * LANES + i] = of_first[i] - half;
+        value[tile->second[i] * LANES + i] += half - both;
+    }
+}
+
+static INLINE void NAME(write_gradient)(NAME(Tile) *tile, const Job *job) {
+    const int64_t d = job->classes, stride = job->out_stride[2];
+    const REAL *restrict value = tile->value;
+    REAL *restrict out = job->out;
+    if (NAME(side_by_side)(tile, tile->out_offset)) {
+        out += tile->out_offset[0];
+        EACH_CELL out[j * stride + i] = value[j * LANES + i];
+        return;
+    }
+    for (int64_t from = 0; from < d; from += 16) {
+        const int64_t to = from + 16 < d ? from + 16 : d;
+        for (int i = 0; i < tile->used; i++)
+            for (int64_t j = from; j < to; j++) out[tile->out_offset[i] + j * stride] = value[j * LANES + i];
+    }
+}
+
+VECTORISED static void *NAME(count_rows)(void *argument) {
+    Job *job = argument;
+    NAME(Tile) tile;
+    if (!NAME(open_tile)(&tile, job->classes, 1)) {
+        job->status = NO_MEMORY;
+        return NULL;
+    }
+    for (int64_t row = job->start; row < job->stop; row += LANES) {
+        if (!NAME(find_rows)(&tile, job, row)) {
+            job->status = WRONG_TARGET;
+            break;
+        }
+        NAME(read_logits)(&tile, job);
+        NAME(measure)(&tile, job->classes, job->step);
+        NAME(count)(&tile, job->classes, job->step, job->matrix);
+    }
+    free(tile.x);
+    return NULL;
+}
+
+VECTORISED static void *NAME(differentiate_rows)(void *argument) {
+    Job *job = argument;
+    NAME(Tile) tile;
+    if (!NAME(open_tile)(&tile, job->classes, 2)) {
+        job->status = NO_MEMORY;
+        return NULL;
+    }
+    for (int64_t row = job->start; row < job->stop; row += LANES) {
+        if (!NAME(find_rows)(&tile, job, row)) {
+            job->status = WRONG_TARGET;
+            break;
+        }
+        NAME(read_logits)(&tile, job);
+        NAME(measure)(&tile, job->classes, job->step);
+        NAME(differentiate)(&tile, job);
+        NAME(write_gradient)(&tile, job);
+    }
+    free(tile.x);
+    return NULL;
+}
+
+/* The matrix (d, d) of rows (shape[0], shape[1], shape[2] = d), targets and weights; NaN everywhere if a logit
+   is NaN or +inf. */
+int NAME(confusion)(const REAL *logits, const int64_t *shape, const int64_t *stride, const int64_t *targets,
+                    const REAL *weight, const double *step, int threads, REAL *matrix) {
+    const int64_t d = shape[2];
+    Job job = {.logits = logits, .targets = targets, .weight = weight, .step = step, .inner = shape[1],
+               .classes = d, .stride = {stride[0], stride[1], stride[2]}};
+    threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+    double *matrices = calloc((size_t)threads * d * d, sizeof(double));
+    if (!matrices) return NO_MEMORY;
+    const int status = run(NAME(count_rows), job, shape[0] * shape[1], threads, matrices);
+    double invalid = 0;
+    for (int t = 0; t < threads; t++) invalid += 0 * matrices[t * d * d];
+    for (int64_t cell = 0; cell < d * d; cell++) {
+        double sum = invalid;
+        for (int t = 0; t < threads; t++) sum += matrices[t * d * d + cell];
+        matrix[cell] = (REAL)sum;
+    }
+    free(matrices);
+    return status;
+}
+
+/* The gradient of the logits, given that of the matrix. */
+int NAME(confusion_gradient)(const REAL *logits, const int64_t *shape, const int64_t *stride,
+                             const int64_t *targets, const REAL *weight, const double *step, int threads,
+                             const REAL *gradient, const int64_t *out_stride, REAL *out) {
+    Job job = {.logits = logits, .targets = targets, .weight = weight, .step = step, .inner = shape[1],
+               .classes = shape[2], .stride = {stride[0], stride[1], stride[2]}, .gradient = gradient,
+               .out_stride = {out_stride[0], out_stride[1], out_stride[2]}, .out = out};
+    threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+    return run(NAME(differentiate_rows), job, shape[0] * shape[1], threads, NULL);
+}
+
+#undef EACH_LANE
+#undef EACH_CELL
+#undef REAL
+#undef INTEGER
+#undef BITS
+#undef BIAS
+#undef SHIFT
+#undef LN2_HIGH
+#undef LN2_LOW
+#undef SMALLEST
+#undef LARGEST
+#undef ORDER
+#endif
