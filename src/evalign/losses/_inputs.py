@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +29,7 @@ class Batch:
     #: Weights (n,) for classes, (n, columns) for labels; None if all are 1.
     weight: Tensor | None
 
-    @cached_property
+    @property
     def logits(self) -> Tensor:
         """The logits as (n, columns); a copy if they are dense, (N, columns, ...)."""
         return self.values.flatten(0, -2)

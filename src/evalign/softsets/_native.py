@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,17 +24,30 @@ GRAIN = 2**15
 #: The status that `native.c` returns.
 WRONG_TARGET, NO_MEMORY = 1, 2
 
+_Sizes, _Step = ctypes.c_int64 * 3, ctypes.c_double * 6
+#: Logits with shape and strides, targets, weights, step, threads, and the matrix.
+_MATRIX = (ctypes.c_void_p, _Sizes, _Sizes, ctypes.c_void_p, ctypes.c_void_p, _Step, ctypes.c_int, ctypes.c_void_p)
+_ARGUMENTS = {"confusion": _MATRIX, "confusion_gradient": (*_MATRIX, _Sizes, ctypes.c_void_p)}
+_TYPES = {torch.float32: "float", torch.float64: "double"}
 
-def load_kernel(library: Path) -> ctypes.CDLL | None:
-    """The kernel, or None if it is not there, switched off, or compiled from another source."""
+
+def load_kernel(library: Path) -> dict[tuple[str, torch.dtype], Any] | None:
+    """The functions of the kernel; None if it is not there, switched off, or compiled from another source."""
+    if os.environ.get("EVALIGN_NATIVE") == "0":
+        return None
     try:
         kernel = ctypes.CDLL(str(library))
         kernel.source_checksum.restype = ctypes.c_uint32
-        checksum = kernel.source_checksum()
+        if kernel.source_checksum() != zlib.crc32(SOURCE.read_bytes()):
+            return None
     except (OSError, AttributeError):
         return None
-    is_current = checksum == zlib.crc32(SOURCE.read_bytes())
-    return kernel if is_current and os.environ.get("EVALIGN_NATIVE") != "0" else None
+    functions = {}
+    for name, arguments in _ARGUMENTS.items():
+        for dtype, suffix in _TYPES.items():
+            functions[name, dtype] = kernel[f"{name}_{suffix}"]
+            functions[name, dtype].argtypes = arguments
+    return functions
 
 
 KERNEL = load_kernel(SOURCE.with_name("libnative.so"))
@@ -46,20 +60,25 @@ def is_native(logits: Tensor, targets: Tensor, weight: Tensor) -> bool:
     """
     return (
         KERNEL is not None
-        and logits.dtype in (torch.float32, torch.float64)
+        and logits.dtype in _TYPES
+        and logits.ndim in (2, 3)
+        and logits.shape[-1] >= 2
+        and targets.shape == weight.shape == (logits.shape[:-1].numel(),)
         and weight.dtype == logits.dtype
         and targets.dtype == torch.int64
-        and all(is_plain(side) for side in (logits, targets, weight))
+        and is_plain(logits)
+        and is_plain(targets)
+        and is_plain(weight)
         and not torch._C._len_torch_dispatch_stack()
         and not torch.jit.is_tracing()
     )
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether the values are in memory as strides and type say."""
+    """Whether the values are in this computer's memory, as their strides and type say."""
     return (
         type(tensor) in (Tensor, nn.Parameter)
-        and tensor.device.type == "cpu"
+        and tensor.is_cpu
         and tensor.layout == torch.strided
         and not tensor.is_neg()
         and not tensor._is_zerotensor()
@@ -70,7 +89,7 @@ def confusion(logits: Tensor, targets: Tensor, weight: Tensor, step: Sequence[fl
     """The soft confusion matrix (d, d) of logits (n, d) or (N, S, d), with the pieces of the step."""
     d = logits.shape[-1]
     matrix = logits.new_empty(d, d)
-    _call("confusion", logits, targets, weight, step, matrix.data_ptr())
+    _call("confusion", logits, targets, weight, step, matrix)
     return matrix
 
 
@@ -78,39 +97,29 @@ def confusion_gradient(
     logits: Tensor, targets: Tensor, weight: Tensor, step: Sequence[float], gradient: Tensor
 ) -> Tensor:
     """The gradient of the logits, given that of their soft confusion matrix."""
-    of_matrix, out = gradient.contiguous(), torch.empty_like(logits)
-    last = of_matrix.data_ptr(), _numbers(ctypes.c_int64, _three(out.stride(), 0)), out.data_ptr()
-    _call("confusion_gradient", logits, targets, weight, step, *last)
+    out = torch.empty_like(logits)
+    strides = _as_three(out.stride(), 0)
+    _call("confusion_gradient", logits, targets, weight, step, gradient.contiguous(), strides, out.data_ptr())
     return out
 
 
 def _call(
-    name: str, logits: Tensor, targets: Tensor, weight: Tensor, step: Sequence[float], *arguments: object
+    name: str, logits: Tensor, targets: Tensor, weight: Tensor, step: Sequence[float], matrix: Tensor, *out: Any
 ) -> None:
-    d = logits.shape[-1]
-    targets, weight = targets.reshape(-1).contiguous(), weight.reshape(-1).contiguous()
-    threads = min(torch.get_num_threads(), 1 + logits.numel() // GRAIN, 1 + len(targets) // d)
-    function = getattr(KERNEL, f"{name}_{'float' if logits.dtype == torch.float32 else 'double'}")
-    status = function(
-        ctypes.c_void_p(logits.data_ptr()),
-        _numbers(ctypes.c_int64, _three(logits.shape, 1)),
-        _numbers(ctypes.c_int64, _three(logits.stride(), 0)),
-        ctypes.c_void_p(targets.data_ptr()),
-        ctypes.c_void_p(weight.data_ptr()),
-        _numbers(ctypes.c_double, step),
-        ctypes.c_int(threads),
-        *(ctypes.c_void_p(one) if isinstance(one, int) else one for one in arguments),
-    )
+    assert KERNEL is not None
+    targets, weight = targets.contiguous(), weight.contiguous()
+    rows, d = len(targets), logits.shape[-1]
+    threads = min(torch.get_num_threads(), 1 + rows * d // GRAIN, 1 + rows // d)
+    status = KERNEL[name, logits.dtype](
+        logits.data_ptr(), _as_three(logits.shape, 1), _as_three(logits.stride(), 0), targets.data_ptr(),
+        weight.data_ptr(), _Step(*step), threads, matrix.data_ptr(), *out,
+    )  # fmt: skip
     if status == WRONG_TARGET:
         check_indices("targets", targets, d)
     if status == NO_MEMORY:
         raise MemoryError("Out of memory in the soft confusion matrix.")
 
 
-def _three(sizes: Sequence[int], leading: int) -> list[int]:
-    """Sizes or strides of (N, S, d); of (n, d), with a leading one."""
-    return [leading] * (3 - len(sizes)) + list(sizes)
-
-
-def _numbers(kind: type[ctypes.c_int64] | type[ctypes.c_double], values: Sequence[float]) -> object:
-    return (kind * len(values))(*values)
+def _as_three(sizes: Sequence[int], leading: int) -> ctypes.Array[ctypes.c_int64]:
+    """Sizes or strides of (N, S, d); those of (n, d) get a leading one."""
+    return _Sizes(*sizes) if len(sizes) == 3 else _Sizes(leading, *sizes)
