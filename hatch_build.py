@@ -13,7 +13,9 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = Path("src/evalign/softsets/native.c")
-OPTIONS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread"]
+OPTIONS = [
+    "-std=gnu11", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
+]  # fmt: skip
 
 
 class NativeBuildHook(BuildHookInterface):

@@ -109,18 +109,18 @@ static INLINE REAL NAME(exponential)(REAL x) {
     return x > (REAL)SMALLEST ? p * power.value : 0;
 }
 
-/* What is known of the rows of a tile; x is a tile of 2 e / (e_1 + e_2), where the largest is
-   cut down to the second, and gain is what its membership has more. */
+/* Rows side by side. x is a tile of logits, then of 2 e / (e_1 + e_2); its largest is u, its second x2. Where a
+   formula differs for the largest, x > x2 tells it; if there are several, u = x2 = 1 and both formulas agree. */
 typedef struct {
     int used;
     int64_t offset[LANES], out_offset[LANES], target[LANES];
-    INTEGER first[LANES], second[LANES];
-    REAL weight[LANES], invalid[LANES], top[LANES], next[LANES], u[LANES], k[LANES],
-        slope[LANES], gain[LANES], norm[LANES];
+    REAL weight[LANES], u[LANES], x2[LANES], k[LANES], slope[LANES], gain[LANES], norm[LANES];
     REAL *x, *value;
 } NAME(Tile);
 
-#define EACH_LANE for (int i = 0; i < LANES; i++)
+/* The membership before normalisation of all but the largest, less its value at 0. */
+#define MEMBERSHIP(x) (s1 * (x) + bend * ((x) > a ? (x) - a : 0))
+#define EACH_LANE _Pragma("omp simd") for (int i = 0; i < LANES; i++)
 #define EACH_CELL for (int64_t j = 0; j < d; j++) EACH_LANE
 
 static INLINE int NAME(open_tile)(NAME(Tile) *tile, int64_t d, int tiles) {
@@ -168,13 +168,16 @@ static INLINE void NAME(read_logits)(NAME(Tile) *tile, const Job *job) {
     }
 }
 
-/* The two largest logits of each row, and whether a logit is NaN or +inf. */
-static INLINE void NAME(find_largest)(NAME(Tile) *tile, int64_t d) {
-    const REAL *restrict x = tile->x;
-    REAL top[LANES], next[LANES], invalid[LANES];
+/* From logits to x, and what is needed of the memberships: see the top of `_fused.py`. Returns whether all
+   logits are below +inf. */
+static INLINE int NAME(measure)(NAME(Tile) *tile, int64_t d, const double *step) {
+    const REAL t = step[0], a = step[1], b = step[2], s1 = step[3], s2 = step[4], floor = step[5];
+    const REAL bend = s2 - s1;
+    REAL *restrict x = tile->x;
+    REAL top[LANES], next[LANES], invalid[LANES], u[LANES], x2[LANES], total[LANES], over[LANES], wrong = 0;
     EACH_LANE {
         top[i] = next[i] = (REAL)-INFINITY;
-        invalid[i] = 0;
+        invalid[i] = total[i] = over[i] = 0;
     }
     EACH_CELL {
         const REAL value = x[j * LANES + i], smaller = value < top[i] ? value : top[i];
@@ -183,63 +186,46 @@ static INLINE void NAME(find_largest)(NAME(Tile) *tile, int64_t d) {
         invalid[i] = value <= LARGEST ? invalid[i] : 1;
     }
     EACH_LANE {
-        tile->top[i] = top[i];
-        tile->next[i] = next[i];
-        tile->invalid[i] = top[i] >= -LARGEST ? invalid[i] : 1;
-    }
-}
-
-/* From logits to x, and what is needed of the memberships: see the top of `_fused.py`. */
-static INLINE void NAME(measure)(NAME(Tile) *tile, int64_t d, const double *step) {
-    const REAL t = step[0], a = step[1], b = step[2], s1 = step[3], s2 = step[4], floor = step[5];
-    const REAL bend = s2 - s1;
-    REAL *restrict x = tile->x;
-    REAL u[LANES], x2[LANES], total[LANES], norm[LANES];
-    INTEGER first[LANES], second[LANES];
-    NAME(find_largest)(tile, d);
-    EACH_LANE {
-        const REAL ratio = NAME(exponential)(tile->next[i] - tile->top[i]);
+        const REAL ratio = NAME(exponential)(next[i] - top[i]);
         u[i] = 2 / (1 + ratio);
         x2[i] = u[i] * ratio;
-        total[i] = norm[i] = 0;
-        first[i] = second[i] = 0;
+        invalid[i] = top[i] >= -LARGEST ? invalid[i] : 1;
     }
     EACH_CELL {
-        const REAL logit = x[j * LANES + i], one = u[i] * NAME(exponential)(logit - tile->top[i]);
-        const REAL value = one < x2[i] ? one : x2[i];
-        const int is_first = logit == tile->top[i], is_second = logit == tile->next[i];
+        const REAL value = u[i] * NAME(exponential)(x[j * LANES + i] - top[i]);
+        const REAL kept = value < x2[i] ? value : x2[i];
         x[j * LANES + i] = value;
-        total[i] += value;
-        norm[i] += s1 * value + bend * (value > a ? value - a : 0) + floor;
-        second[i] = is_second ? (is_first ? first[i] : (INTEGER)j) : second[i];
-        first[i] = is_first ? (INTEGER)j : first[i];
+        total[i] += kept;
+        over[i] += kept > a ? kept - a : 0;
     }
     EACH_LANE {
-        const REAL above = u[i] > b ? u[i] - b : 0;
-        const REAL slope = above > 0 ? t / (total[i] - x2[i] + u[i] - b) : 0;
-        const REAL of_x2 = s1 * x2[i] + bend * (x2[i] > a ? x2[i] - a : 0) + floor;
-        const REAL largest = s2 * (u[i] - above - 1) + (REAL)0.5 + above * slope;
+        const REAL k = u[i] > b ? u[i] - b : 0;
+        const REAL slope = k > 0 ? t / (total[i] - x2[i] + u[i] - b) : 0;
         tile->u[i] = u[i];
-        tile->k[i] = above;
+        tile->x2[i] = x2[i];
+        tile->k[i] = k;
         tile->slope[i] = slope;
-        tile->gain[i] = largest - of_x2;
-        tile->norm[i] = norm[i] + tile->gain[i];
-        tile->first[i] = first[i];
-        tile->second[i] = second[i];
+        tile->gain[i] = s2 * (u[i] - k - 1) + (REAL)0.5 + k * slope - floor - MEMBERSHIP(x2[i]);
+        tile->norm[i] = s1 * total[i] + bend * over[i] + d * floor + tile->gain[i];
     }
+    for (int i = 0; i < LANES; i++) wrong += invalid[i];
+    return wrong == 0;
 }
 
 /* Add the memberships of the rows to their true classes. */
 static INLINE void NAME(count)(NAME(Tile) *tile, int64_t d, const double *step, double *restrict matrix) {
     const REAL a = step[1], s1 = step[3], bend = (REAL)step[4] - s1, floor = step[5];
     REAL *restrict x = tile->x;
-    REAL scale[LANES];
-    EACH_LANE scale[i] = tile->weight[i] / tile->norm[i];
-    EACH_CELL {
-        const REAL value = x[j * LANES + i];
-        x[j * LANES + i] = scale[i] * (s1 * value + bend * (value > a ? value - a : 0) + floor);
+    REAL scale[LANES], x2[LANES], gain[LANES];
+    EACH_LANE {
+        scale[i] = tile->weight[i] / tile->norm[i];
+        x2[i] = tile->x2[i];
+        gain[i] = tile->gain[i] + floor;
     }
-    EACH_LANE x[tile->first[i] * LANES + i] += scale[i] * tile->gain[i];
+    EACH_CELL {
+        const REAL value = x[j * LANES + i], kept = value < x2[i] ? value : x2[i];
+        x[j * LANES + i] = scale[i] * (MEMBERSHIP(kept) + (value > x2[i] ? gain[i] : floor));
+    }
     for (int64_t from = 0; from < d; from += 16) {
         const int64_t to = from + 16 < d ? from + 16 : d;
         for (int i = 0; i < tile->used; i++) {
@@ -247,49 +233,54 @@ static INLINE void NAME(count)(NAME(Tile) *tile, int64_t d, const double *step, 
             for (int64_t j = from; j < to; j++) row[j] += x[j * LANES + i];
         }
     }
-    for (int i = 0; i < tile->used; i++)
-        if (tile->invalid[i] != 0) matrix[0] = NAN;
 }
 
-/* Turn the gradient of the matrix into that of the logits of the tile. */
+/* Turn the gradient of the matrix into that of the logits. The threshold moves with the two largest logits; if
+   several are second, or all largest ones are equal, they share it. */
 static INLINE void NAME(differentiate)(NAME(Tile) *tile, const Job *job) {
     const int64_t d = job->classes;
     const REAL t = job->step[0], a = job->step[1], s1 = job->step[3], s2 = job->step[4], floor = job->step[5];
-    const REAL bend = s2 - s1, *restrict gradient = job->gradient;
-    REAL *restrict x = tile->x, *restrict value = tile->value;
-    REAL mean[LANES], scale[LANES], of_first[LANES], of_total[LANES], mass[LANES];
+    const REAL bend = s2 - s1, *restrict gradient = job->gradient, *restrict x = tile->x;
+    REAL *restrict value = tile->value;
+    REAL x2[LANES], gain[LANES], mean[LANES], of_first[LANES], seconds[LANES], scale[LANES], steep[LANES],
+        of_total[LANES], mass[LANES], first_share[LANES], second_share[LANES];
     for (int64_t from = 0; from < d; from += 16) {
         const int64_t to = from + 16 < d ? from + 16 : d;
         EACH_LANE for (int64_t j = from; j < to; j++) value[j * LANES + i] = gradient[tile->target[i] * d + j];
     }
     EACH_LANE {
-        of_first[i] = value[tile->first[i] * LANES + i];
-        mean[i] = mass[i] = 0;
+        x2[i] = tile->x2[i];
+        gain[i] = tile->gain[i] + floor;
+        mean[i] = of_first[i] = seconds[i] = mass[i] = 0;
     }
     EACH_CELL {
-        const REAL one = x[j * LANES + i];
-        mean[i] += value[j * LANES + i] * (s1 * one + bend * (one > a ? one - a : 0) + floor);
+        const REAL one = x[j * LANES + i], kept = one < x2[i] ? one : x2[i], cost = value[j * LANES + i];
+        mean[i] += cost * (MEMBERSHIP(kept) + (one > x2[i] ? gain[i] : floor));
+        of_first[i] += one > x2[i] ? cost : 0;
+        seconds[i] += one == x2[i] ? 1 : 0;
     }
     EACH_LANE {
-        const REAL k = tile->k[i], slope = tile->slope[i];
-        mean[i] = (mean[i] + of_first[i] * tile->gain[i]) / tile->norm[i];
+        const REAL k = tile->k[i], slope = tile->slope[i], u = tile->u[i];
+        mean[i] /= tile->norm[i];
         scale[i] = tile->weight[i] / tile->norm[i];
-        of_first[i] = scale[i] * (of_first[i] - mean[i]);
-        of_total[i] = -of_first[i] * k * slope * slope / t;
-        of_first[i] = tile->u[i] * (of_first[i] * (k > 0 ? slope : s2) + of_total[i]);
+        steep[i] = k > 0 ? slope : s2;
+        of_total[i] = -scale[i] * (of_first[i] - mean[i]) * k * slope * slope / t;
+        first_share[i] = u * (REAL)0.5;
+        second_share[i] = (u > x2[i] ? x2[i] * (REAL)0.5 : 1) / seconds[i];
     }
-    EACH_LANE x[tile->first[i] * LANES + i] = 0;
     EACH_CELL {
-        const REAL one = x[j * LANES + i];
-        const REAL slope = scale[i] * (value[j * LANES + i] - mean[i]) * (one > a ? s2 : s1);
-        const REAL result = one * (slope + of_total[i]);
+        const REAL one = x[j * LANES + i], slope = one > x2[i] ? steep[i] : one > a ? s2 : s1;
+        const REAL result = one * (scale[i] * (value[j * LANES + i] - mean[i]) * slope + of_total[i]);
         value[j * LANES + i] = result;
         mass[i] += result;
     }
     EACH_LANE {
-        const REAL both = mass[i] + of_first[i], half = both * tile->u[i] * (REAL)0.5;
-        value[tile->first[i] * LANES + i] = of_first[i] - half;
-        value[tile->second[i] * LANES + i] += half - both;
+        first_share[i] *= mass[i];
+        second_share[i] *= mass[i];
+    }
+    EACH_CELL {
+        const REAL one = x[j * LANES + i];
+        value[j * LANES + i] -= one > x2[i] ? first_share[i] : one == x2[i] ? second_share[i] : 0;
     }
 }
 
@@ -322,7 +313,7 @@ VECTORISED static void *NAME(count_rows)(void *argument) {
             break;
         }
         NAME(read_logits)(&tile, job);
-        NAME(measure)(&tile, job->classes, job->step);
+        if (!NAME(measure)(&tile, job->classes, job->step)) job->matrix[0] = NAN;
         NAME(count)(&tile, job->classes, job->step, job->matrix);
     }
     free(tile.x);
@@ -383,6 +374,7 @@ int NAME(confusion_gradient)(const REAL *logits, const int64_t *shape, const int
     return run(NAME(differentiate_rows), job, shape[0] * shape[1], threads, NULL);
 }
 
+#undef MEMBERSHIP
 #undef EACH_LANE
 #undef EACH_CELL
 #undef REAL
