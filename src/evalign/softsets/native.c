@@ -1,8 +1,9 @@
 /* The soft confusion matrix of logits and its gradient, each in one pass over the rows: what `_fused.py` does
    with PyTorch, whose notation is used here. Nothing of the size of the logits is kept in between.
 
-   A tile holds LANES rows side by side, class by class, so that the compiler vectorises every loop over lanes
-   whatever the strides of the logits are, without reordering any sum. */
+   A tile holds LANES rows side by side, class by class, whatever the strides of the logits are, so that the
+   compiler vectorises every loop over lanes. With many classes that are neighbours in memory, a tile holds one row
+   instead, LANES classes at a time, and sums over the classes end with a sum over the lanes. */
 
 #ifndef REAL
 
@@ -19,7 +20,7 @@
 
 #define INLINE inline __attribute__((always_inline)) /* into each version of the workers */
 
-enum { LANES = 16, MAX_THREADS = 64 };
+enum { LANES = 16, MANY = 64, MAX_THREADS = 64 };
 enum { DONE, WRONG_TARGET, NO_MEMORY };
 
 /* The arguments of one thread. Row r is at logits[(r / inner) * stride[0] + (r % inner) * stride[1]], and its
@@ -109,11 +110,11 @@ static INLINE REAL NAME(exponential)(REAL x) {
     return x > (REAL)SMALLEST ? p * power.value : 0;
 }
 
-/* Rows side by side. x is a tile of logits, then of 2 e / (e_1 + e_2); its largest is u, its second x2. Where a
+/* x is a tile of logits, then of 2 e / (e_1 + e_2); its largest is u, its second x2. Where a
    formula differs for the largest, x > x2 tells it; if there are several, u = x2 = 1 and both formulas agree. */
 typedef struct {
-    int used;
-    int64_t offset[LANES], out_offset[LANES], target[LANES];
+    int one_row, used;
+    int64_t cells, offset[LANES], out_offset[LANES], target[LANES];
     REAL weight[LANES], u[LANES], x2[LANES], k[LANES], slope[LANES], gain[LANES], norm[LANES];
     REAL *x, *value;
 } NAME(Tile);
@@ -121,51 +122,93 @@ typedef struct {
 /* The membership before normalisation of all but the largest, less its value at 0. */
 #define MEMBERSHIP(x) (s1 * (x) + bend * ((x) > a ? (x) - a : 0))
 #define EACH_LANE _Pragma("omp simd") for (int i = 0; i < LANES; i++)
-#define EACH_CELL for (int64_t j = 0; j < d; j++) EACH_LANE
+#define EACH_CELL for (int64_t j = 0; j < tile->cells; j++) EACH_LANE
 
-static INLINE int NAME(open_tile)(NAME(Tile) *tile, int64_t d, int tiles) {
-    tile->x = malloc(sizeof(REAL) * tiles * LANES * d);
-    tile->value = tile->x + LANES * d;
+static INLINE int NAME(open_tile)(NAME(Tile) *tile, const Job *job, int tiles) {
+    tile->one_row = job->classes >= MANY && job->stride[2] == 1;
+    tile->cells = tile->one_row ? (job->classes + LANES - 1) / LANES : job->classes;
+    tile->x = malloc(sizeof(REAL) * tiles * tile->cells * LANES);
+    tile->value = tile->x + tile->cells * LANES;
     return tile->x != NULL;
 }
 
-/* Find the rows from `row` on; lanes that are left over repeat the last row with weight 0. */
+/* Find the next rows. Lanes that are left over repeat the last row, with weight 0. */
 static INLINE int NAME(find_rows)(NAME(Tile) *tile, const Job *job, int64_t row) {
-    tile->used = job->stop - row < LANES ? (int)(job->stop - row) : LANES;
-    int64_t r = row, outer = row / job->inner, inner = row % job->inner;
-    for (int i = 0; i < LANES; i++) {
+    int64_t outer = row / job->inner, inner = row % job->inner;
+    tile->used = tile->one_row ? 1 : job->stop - row < LANES ? (int)(job->stop - row) : LANES;
+    for (int i = 0; i < (tile->one_row ? 1 : LANES); i++) {
         tile->offset[i] = outer * job->stride[0] + inner * job->stride[1];
         tile->out_offset[i] = outer * job->out_stride[0] + inner * job->out_stride[1];
-        tile->target[i] = job->targets[r];
-        tile->weight[i] = i < tile->used ? ((const REAL *)job->weight)[r] : 0;
+        tile->target[i] = job->targets[row];
+        tile->weight[i] = i < tile->used ? ((const REAL *)job->weight)[row] : 0;
         if (tile->target[i] < 0 || tile->target[i] >= job->classes) return 0;
         if (i + 1 >= tile->used) continue;
-        r++;
+        row++;
         if (++inner == job->inner) outer++, inner = 0;
     }
+    if (tile->one_row) EACH_LANE tile->weight[i] = tile->weight[0];
     return 1;
 }
 
-static INLINE int NAME(side_by_side)(const NAME(Tile) *tile, const int64_t *offset) {
-    for (int i = 1; i < LANES; i++)
-        if (offset[i] != offset[0] + i) return 0;
-    return 1;
+static INLINE int NAME(are_neighbours)(const int64_t *offset) {
+    int64_t gaps = 0;
+    for (int i = 1; i < LANES; i++) gaps |= offset[i] - offset[0] - i;
+    return gaps == 0;
 }
 
-/* Copy the logits into the tile, 16 classes of each row at a time, which stay in the cache. */
-static INLINE void NAME(read_logits)(NAME(Tile) *tile, const Job *job) {
-    const int64_t d = job->classes, stride = job->stride[2];
-    const REAL *restrict logits = job->logits;
-    REAL *restrict x = tile->x;
-    if (NAME(side_by_side)(tile, tile->offset)) {
-        logits += tile->offset[0];
-        EACH_CELL x[j * LANES + i] = logits[j * stride + i];
-        return;
+/* Copy rows into a tile, 16 classes at a time, which stay in the cache; `fill` is for lanes without a class. */
+static INLINE void NAME(read_rows)(const NAME(Tile) *tile, const REAL *restrict rows, const int64_t *offset,
+                                   int64_t d, int64_t stride, REAL fill, REAL *restrict x) {
+    if (tile->one_row) {
+        for (int64_t j = 0; j < d; j++) x[j] = rows[offset[0] + j];
+        for (int64_t j = d; j < tile->cells * LANES; j++) x[j] = fill;
+    } else if (NAME(are_neighbours)(offset)) {
+        EACH_CELL x[j * LANES + i] = rows[offset[0] + j * stride + i];
+    } else {
+        for (int64_t from = 0; from < d; from += 16) {
+            const int64_t to = from + 16 < d ? from + 16 : d;
+            for (int i = 0; i < LANES; i++)
+                for (int64_t j = from; j < to; j++) x[j * LANES + i] = rows[offset[i] + j * stride];
+        }
     }
-    for (int64_t from = 0; from < d; from += 16) {
-        const int64_t to = from + 16 < d ? from + 16 : d;
-        EACH_LANE for (int64_t j = from; j < to; j++) x[j * LANES + i] = logits[tile->offset[i] + j * stride];
+}
+
+static INLINE void NAME(write_rows)(const NAME(Tile) *tile, REAL *restrict rows, const int64_t *offset, int64_t d,
+                                    int64_t stride, const REAL *restrict x) {
+    if (tile->one_row) {
+        for (int64_t j = 0; j < d; j++) rows[offset[0] + j * stride] = x[j];
+    } else if (NAME(are_neighbours)(offset)) {
+        EACH_CELL rows[offset[0] + j * stride + i] = x[j * LANES + i];
+    } else {
+        for (int64_t from = 0; from < d; from += 16) {
+            const int64_t to = from + 16 < d ? from + 16 : d;
+            for (int i = 0; i < tile->used; i++)
+                for (int64_t j = from; j < to; j++) rows[offset[i] + j * stride] = x[j * LANES + i];
+        }
     }
+}
+
+/* The sum over the classes of a row, if its classes are in several lanes. */
+static INLINE void NAME(add_lanes)(const NAME(Tile) *tile, REAL *sums) {
+    if (!tile->one_row) return;
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) sums[i] += sums[i + half];
+    const REAL sum = sums[0];
+    EACH_LANE sums[i] = sum;
+}
+
+/* The two largest of a row, if its classes are in several lanes. */
+static INLINE void NAME(compare_lanes)(const NAME(Tile) *tile, REAL *top, REAL *next) {
+    if (!tile->one_row) return;
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) {
+            const REAL smaller = top[i] < top[i + half] ? top[i] : top[i + half];
+            const REAL larger_next = next[i] > next[i + half] ? next[i] : next[i + half];
+            top[i] = top[i] > top[i + half] ? top[i] : top[i + half];
+            next[i] = smaller > larger_next ? smaller : larger_next;
+        }
+    const REAL first = top[0], second = next[0];
+    EACH_LANE top[i] = first, next[i] = second;
 }
 
 /* From logits to x, and what is needed of the memberships: see the top of `_fused.py`. Returns whether all
@@ -185,6 +228,7 @@ static INLINE int NAME(measure)(NAME(Tile) *tile, int64_t d, const double *step)
         top[i] = value > top[i] ? value : top[i];
         invalid[i] = value <= LARGEST ? invalid[i] : 1;
     }
+    NAME(compare_lanes)(tile, top, next);
     EACH_LANE {
         const REAL ratio = NAME(exponential)(next[i] - top[i]);
         u[i] = 2 / (1 + ratio);
@@ -198,6 +242,8 @@ static INLINE int NAME(measure)(NAME(Tile) *tile, int64_t d, const double *step)
         total[i] += kept;
         over[i] += kept > a ? kept - a : 0;
     }
+    NAME(add_lanes)(tile, total);
+    NAME(add_lanes)(tile, over);
     EACH_LANE {
         const REAL k = u[i] > b ? u[i] - b : 0;
         const REAL slope = k > 0 ? t / (total[i] - x2[i] + u[i] - b) : 0;
@@ -226,6 +272,11 @@ static INLINE void NAME(count)(NAME(Tile) *tile, int64_t d, const double *step, 
         const REAL value = x[j * LANES + i], kept = value < x2[i] ? value : x2[i];
         x[j * LANES + i] = scale[i] * (MEMBERSHIP(kept) + (value > x2[i] ? gain[i] : floor));
     }
+    if (tile->one_row) {
+        double *restrict row = matrix + tile->target[0] * d;
+        for (int64_t j = 0; j < d; j++) row[j] += x[j];
+        return;
+    }
     for (int64_t from = 0; from < d; from += 16) {
         const int64_t to = from + 16 < d ? from + 16 : d;
         for (int i = 0; i < tile->used; i++) {
@@ -240,14 +291,13 @@ static INLINE void NAME(count)(NAME(Tile) *tile, int64_t d, const double *step, 
 static INLINE void NAME(differentiate)(NAME(Tile) *tile, const Job *job) {
     const int64_t d = job->classes;
     const REAL t = job->step[0], a = job->step[1], s1 = job->step[3], s2 = job->step[4], floor = job->step[5];
-    const REAL bend = s2 - s1, *restrict gradient = job->gradient, *restrict x = tile->x;
+    const REAL bend = s2 - s1, *restrict x = tile->x;
+    int64_t offset[LANES];
     REAL *restrict value = tile->value;
     REAL x2[LANES], gain[LANES], mean[LANES], of_first[LANES], seconds[LANES], scale[LANES], steep[LANES],
         of_total[LANES], mass[LANES], first_share[LANES], second_share[LANES];
-    for (int64_t from = 0; from < d; from += 16) {
-        const int64_t to = from + 16 < d ? from + 16 : d;
-        EACH_LANE for (int64_t j = from; j < to; j++) value[j * LANES + i] = gradient[tile->target[i] * d + j];
-    }
+    for (int i = 0; i < (tile->one_row ? 1 : LANES); i++) offset[i] = tile->target[i] * d;
+    NAME(read_rows)(tile, job->gradient, offset, d, 1, 0, value);
     EACH_LANE {
         x2[i] = tile->x2[i];
         gain[i] = tile->gain[i] + floor;
@@ -259,6 +309,9 @@ static INLINE void NAME(differentiate)(NAME(Tile) *tile, const Job *job) {
         of_first[i] += one > x2[i] ? cost : 0;
         seconds[i] += one == x2[i] ? 1 : 0;
     }
+    NAME(add_lanes)(tile, mean);
+    NAME(add_lanes)(tile, of_first);
+    NAME(add_lanes)(tile, seconds);
     EACH_LANE {
         const REAL k = tile->k[i], slope = tile->slope[i], u = tile->u[i];
         mean[i] /= tile->norm[i];
@@ -274,6 +327,7 @@ static INLINE void NAME(differentiate)(NAME(Tile) *tile, const Job *job) {
         value[j * LANES + i] = result;
         mass[i] += result;
     }
+    NAME(add_lanes)(tile, mass);
     EACH_LANE {
         first_share[i] *= mass[i];
         second_share[i] *= mass[i];
@@ -284,35 +338,19 @@ static INLINE void NAME(differentiate)(NAME(Tile) *tile, const Job *job) {
     }
 }
 
-static INLINE void NAME(write_gradient)(NAME(Tile) *tile, const Job *job) {
-    const int64_t d = job->classes, stride = job->out_stride[2];
-    const REAL *restrict value = tile->value;
-    REAL *restrict out = job->out;
-    if (NAME(side_by_side)(tile, tile->out_offset)) {
-        out += tile->out_offset[0];
-        EACH_CELL out[j * stride + i] = value[j * LANES + i];
-        return;
-    }
-    for (int64_t from = 0; from < d; from += 16) {
-        const int64_t to = from + 16 < d ? from + 16 : d;
-        for (int i = 0; i < tile->used; i++)
-            for (int64_t j = from; j < to; j++) out[tile->out_offset[i] + j * stride] = value[j * LANES + i];
-    }
-}
-
 VECTORISED static void *NAME(count_rows)(void *argument) {
     Job *job = argument;
     NAME(Tile) tile;
-    if (!NAME(open_tile)(&tile, job->classes, 1)) {
+    if (!NAME(open_tile)(&tile, job, 1)) {
         job->status = NO_MEMORY;
         return NULL;
     }
-    for (int64_t row = job->start; row < job->stop; row += LANES) {
+    for (int64_t row = job->start; row < job->stop; row += tile.used) {
         if (!NAME(find_rows)(&tile, job, row)) {
             job->status = WRONG_TARGET;
             break;
         }
-        NAME(read_logits)(&tile, job);
+        NAME(read_rows)(&tile, job->logits, tile.offset, job->classes, job->stride[2], (REAL)-INFINITY, tile.x);
         if (!NAME(measure)(&tile, job->classes, job->step)) job->matrix[0] = NAN;
         NAME(count)(&tile, job->classes, job->step, job->matrix);
     }
@@ -323,19 +361,19 @@ VECTORISED static void *NAME(count_rows)(void *argument) {
 VECTORISED static void *NAME(differentiate_rows)(void *argument) {
     Job *job = argument;
     NAME(Tile) tile;
-    if (!NAME(open_tile)(&tile, job->classes, 2)) {
+    if (!NAME(open_tile)(&tile, job, 2)) {
         job->status = NO_MEMORY;
         return NULL;
     }
-    for (int64_t row = job->start; row < job->stop; row += LANES) {
+    for (int64_t row = job->start; row < job->stop; row += tile.used) {
         if (!NAME(find_rows)(&tile, job, row)) {
             job->status = WRONG_TARGET;
             break;
         }
-        NAME(read_logits)(&tile, job);
+        NAME(read_rows)(&tile, job->logits, tile.offset, job->classes, job->stride[2], (REAL)-INFINITY, tile.x);
         NAME(measure)(&tile, job->classes, job->step);
         NAME(differentiate)(&tile, job);
-        NAME(write_gradient)(&tile, job);
+        NAME(write_rows)(&tile, job->out, tile.out_offset, job->classes, job->out_stride[2], tile.value);
     }
     free(tile.x);
     return NULL;
