@@ -200,9 +200,9 @@ class MetricLoss(RowLoss):
             with torch.autocast(confusion.device.type, enabled=False):
                 return self.objective(confusion, task)
         if task == "multiclass":
-            value = self.metric(confusion)
+            value = self.metric(confusion, skip_absent=True)
         else:
-            value = self.metric.over_labels(confusion, keep_absent=False).mean()
+            value = self.metric.over_labels(confusion, skip_absent=True).mean()
         loss = 1 - value if self.metric.higher_is_better else value
         if self.multipliers is None:
             return loss
@@ -214,12 +214,9 @@ class MetricLoss(RowLoss):
     def slacks(self, confusion: Tensor, task: str) -> Tensor:
         """The slack of each constraint for a confusion matrix as returned by `measure`."""
         if task == "multiclass":
-            return torch.stack([constraint.slack(confusion) for constraint in self.constraints])
+            return torch.stack([one.slack(confusion, skip_absent=True) for one in self.constraints])
         return torch.stack(
-            [
-                constraint.slack_over_labels(confusion, keep_absent=False).mean()
-                for constraint in self.constraints
-            ]
+            [one.slack_over_labels(confusion, skip_absent=True).mean() for one in self.constraints]
         )
 
     @torch.no_grad()
