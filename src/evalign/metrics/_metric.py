@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from sklearn.metrics import make_scorer
@@ -15,6 +15,9 @@ from evalign._errors import expected, is_number
 from evalign._torch import divide
 from evalign.metrics._confusion import as_matrix
 from evalign.metrics._counting import label_confusion
+
+if TYPE_CHECKING:
+    from evalign.metrics._accumulator import MetricAccumulator
 
 
 class Metric(ABC):
@@ -156,6 +159,20 @@ class Metric(ABC):
         make_scorer(score, response_method='predict', labels=None)
         """
         return make_scorer(self.score, greater_is_better=self.higher_is_better, labels=labels)
+
+    def accumulator(self, **settings: Any) -> MetricAccumulator:
+        """Count batches for this metric; see `MetricAccumulator` for the settings.
+
+        >>> from evalign import metrics
+        >>> f1 = metrics.f1().accumulator(num_classes=2)
+        >>> f1.update(torch.tensor([0, 1]), torch.tensor([0, 1]))
+        >>> f1.update(torch.tensor([1, 0]), torch.tensor([0, 0]))
+        >>> f1.compute()
+        tensor(0.6667, dtype=torch.float64)
+        """
+        from evalign.metrics._accumulator import MetricAccumulator  # noqa: PLC0415 (it imports this module)
+
+        return MetricAccumulator(self, **settings)
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r})"

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss, as_batch
+from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss
+from evalign.metrics import as_batch
 from evalign.softsets import LinearStep, Step
 
 #: Losses with control flow that depends on values, which `torch.func.vmap` cannot batch.
