@@ -96,9 +96,14 @@ class SaveMixin:
             self.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
         self.validation_score_ = float(facts["validation_score"])
         self.rule_ = None if facts["rule"] is None else DecisionRule.from_json(facts["rule"])
-        classes: Any = self.classes_ if self.rule_ is None else self.rule_.classes
+        classes = self.classes_ if self.rule_ is None else self._get_rule_classes()
         if not np.array_equal(classes, self.classes_):
             raise expected("folder", "with a rule for the classes of the model", classes)
+
+    def _get_rule_classes(self) -> Any:
+        """Return the classes that the rule decides between."""
+        assert self.rule_ is not None
+        return self.rule_.classes
 
 
 def settings_to_json(model: Any) -> dict[str, Any]:

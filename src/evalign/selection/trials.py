@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign._errors import expected
@@ -90,7 +91,7 @@ class TrialTask:
         if one_thread:
             set_where_none(estimator, "n_jobs", 1)
         start = perf_counter()
-        estimator.fit(_safe_indexing(problem.X, self.train), problem.y[self.train])
+        problem.fit(estimator, self.train)
         return estimator, perf_counter() - start
 
     def evaluate(self, problem: Problem, estimator: Any, fit_time: float) -> Trial:
@@ -98,10 +99,11 @@ class TrialTask:
         start = perf_counter()
         predicted = estimator.predict(_safe_indexing(problem.X, self.test))
         predict_time = perf_counter() - start
-        labels = problem.classes.tolist()
+        labels, weight = problem.classes.tolist(), problem.sample_weight
+        weight = None if weight is None else weight[self.test]
 
         def score(metric: Metric) -> float:
-            return float(metric.score(problem.y[self.test], predicted, labels=labels))
+            return float(metric.score(problem.y[self.test], predicted, weight, labels))
 
         slacks = tuple(one.sign * (score(one.metric) - one.bound) for one in problem.constraints)
         value = score(problem.metric)
@@ -140,9 +142,9 @@ def _run_groups(tasks: Sequence[TrialTask], problem: Problem, n_jobs: int | None
         groups.setdefault((task.repeat, task.training), []).append(task)
     if n_jobs in (None, 1):
         return chain.from_iterable(run_group(group, problem, one_thread=False) for group in groups.values())
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
     return chain.from_iterable(
-        parallel(joblib.delayed(run_group)(group, problem, one_thread=True) for group in groups.values())
+        parallel(delayed(run_group)(group, problem, one_thread=True) for group in groups.values())
     )
 
 
