@@ -16,7 +16,6 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
-    check_cv,
 )
 
 from evalign._errors import expected, is_integer, show
@@ -63,7 +62,8 @@ def draw_splits(
         raise expected("cv", wanted, show(cv))
     if metadata is None:
         metadata = {} if groups is None else {"groups": groups}
-    splits = [_check_split(split, len(y)) for split in check_cv(cv, y).split(X, y, **metadata)]
+    pairs = cv.split(X, y, **metadata) if hasattr(cv, "split") else cv
+    splits = [_check_split(pair, len(y)) for pair in pairs]
     if not splits:
         raise expected("cv", "with at least one split", "none")
     return splits

@@ -253,12 +253,13 @@ def _draw_shuffled(problem: Problem, n_repeats: int, test_size: float, seed: int
     """Draw splits by chance; if they are stratified, every class must be in the training parts."""
     if not is_number(test_size) or not 0 < test_size < 1:
         raise expected("test_size", "in (0, 1)", show(test_size))
-    if problem.groups is None and not problem.is_multilabel:
+    is_stratified = problem.groups is None and not problem.is_multilabel
+    if is_stratified:
         _check_stratification(problem, test_size)
     splits = draw_shuffled(n_repeats, float(test_size), problem.y, problem.groups, seed)
-    for train, _ in splits:
+    for train, _ in splits if is_stratified else ():
         absent = np.setdiff1d(problem.classes, problem.y[train])
-        if absent.size and problem.groups is None and not problem.is_multilabel:
+        if absent.size:
             wanted = "that leaves rows of every class to train on"
             raise expected("test_size", wanted, f"none of {show(absent[0])}")
     return splits
@@ -303,7 +304,8 @@ def compare_on_splits(
     ratio = float(np.mean([len(test) / len(train) for train, test in splits]))
     rows = tuple(_summarize(own, by_method[reference], ratio) for own in by_method.values())
     if all(row.error is not None for row in rows):
-        raise ValueError(f"All methods failed: {'; '.join(f'{row.method}: {row.error}' for row in rows)}")
+        kind = TypeError if all(str(row.error).startswith("TypeError") for row in rows) else ValueError
+        raise kind(f"All methods failed: {'; '.join(f'{row.method}: {row.error}' for row in rows)}")
     constraints = tuple(constraint.name for constraint in problem.constraints)
     return Comparison(problem.metric.name, problem.metric.higher_is_better, reference, constraints, rows)
 

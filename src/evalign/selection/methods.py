@@ -171,10 +171,6 @@ def _has_missing(X: Any) -> bool:
 
     >>> _has_missing([[1.0, float("nan")]]), _has_missing([[1, 2]])
     (True, False)
-    >>> _has_missing([["red"]])
-    Traceback (most recent call last):
-    ValueError: Expected `X` to be a table of numbers for named methods, but got one that is not (could not
-    convert string to float: 'red'). Pass `preprocessor=`, or classifiers of your own that accept it.
     """
     try:
         table = check_array(X, accept_sparse=True, ensure_all_finite=False)

@@ -25,7 +25,7 @@ from evalign._errors import expected
 from evalign._files import FORMAT, check_format
 from evalign.estimators import MetricBooster, MetricClassifier
 from evalign.metrics import Metric
-from evalign.selection._settings import describe_settings, set_where_none
+from evalign.selection._settings import describe_settings, use_one_thread
 from evalign.selection.problem import Problem
 
 
@@ -89,7 +89,7 @@ class TrialTask:
         """Fit the classifier on the training part, and return it with the seconds it took."""
         estimator = self.build()
         if one_thread:
-            set_where_none(estimator, "n_jobs", 1)
+            use_one_thread(estimator)
         start = perf_counter()
         problem.fit(estimator, self.train)
         return estimator, perf_counter() - start
