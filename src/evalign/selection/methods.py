@@ -173,7 +173,7 @@ def _has_missing(X: Any) -> bool:
     (True, False)
     """
     try:
-        table = check_array(X, accept_sparse=True, ensure_all_finite=False)
+        table = check_array(X, accept_sparse=True, dtype=np.float64, ensure_all_finite=False)
     except (TypeError, ValueError) as error:
         hint = "Pass `preprocessor=`, or classifiers of your own that accept it."
         reason = str(error).splitlines()[0].rstrip(".")
