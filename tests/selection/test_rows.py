@@ -294,6 +294,22 @@ def test_no_deprecated_parameter_is_set_in_other_processes():
     assert comparison.rows[0].error is None  # warnings are errors
 
 
+def test_workers_have_the_configuration_of_scikit_learn():
+    with sklearn.config_context(enable_metadata_routing=True), joblib.parallel_config("threading"):
+        requests = (
+            StandardScaler().set_fit_request(sample_weight=False),
+            GaussianNB().set_fit_request(sample_weight=True),
+        )
+        methods = {"mine": make_pipeline(*requests)}
+        comparison = compare(X, Y, methods=methods, n_repeats=2, sample_weight=WEIGHT, n_jobs=2)
+    splits = StratifiedShuffleSplit(2, test_size=0.2, random_state=SEED).split(X, Y)
+    wanted = [
+        f1_score(Y[b], GaussianNB().fit(X[a], Y[a], WEIGHT[a]).predict(X[b]), sample_weight=WEIGHT[b])
+        for a, b in splits
+    ]
+    assert comparison.rows[0].values == pytest.approx(wanted, abs=1e-9)
+
+
 # Multilabel targets.
 
 FEATURES, LABELS = make_multilabel_classification(150, 8, n_classes=3, n_labels=1, random_state=0)

@@ -16,9 +16,9 @@ import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import config_context, get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.parallel import Parallel, delayed
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign._errors import expected
@@ -142,10 +142,15 @@ def _run_groups(tasks: Sequence[TrialTask], problem: Problem, n_jobs: int | None
         groups.setdefault((task.repeat, task.training), []).append(task)
     if n_jobs in (None, 1):
         return chain.from_iterable(run_group(group, problem, one_thread=False) for group in groups.values())
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    return chain.from_iterable(
-        parallel(delayed(run_group)(group, problem, one_thread=True) for group in groups.values())
-    )
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    run, config = joblib.delayed(_run_in_worker), get_config()
+    return chain.from_iterable(parallel(run(group, problem, config) for group in groups.values()))
+
+
+def _run_in_worker(tasks: Sequence[TrialTask], problem: Problem, config: dict[str, Any]) -> list[Trial]:
+    """Run trials with one thread, and with the configuration of scikit-learn in the main process."""
+    with config_context(**config):
+        return run_group(tasks, problem, one_thread=True)
 
 
 def _show_progress(trials: Iterator[Trial], total: int, verbose: bool | None) -> Iterator[Trial]:
