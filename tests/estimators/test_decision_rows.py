@@ -143,6 +143,16 @@ def test_groups_without_a_splitter_are_kept_together():
         forest.fit(X, Y, groups=GROUPS)
 
 
+@pytest.mark.parametrize("cv", [GroupKFold(4), FOLDS])
+def test_a_splitter_is_not_part_of_a_saved_model(tmp_path, cv):
+    model = MetricDecision(pipeline(), cv=cv).fit(X, Y, groups=None if cv is FOLDS else GROUPS)
+    model.save(tmp_path)
+    again = MetricDecision.load(tmp_path)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert len(again.fold_rules_) == len(model.fold_rules_)
+    assert again.cv is None
+
+
 @pytest.fixture
 def _routing():
     with sklearn.config_context(enable_metadata_routing=True):

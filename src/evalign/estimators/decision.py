@@ -47,11 +47,12 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as "precision >= 0.9"; see `fit_rule`.
         cv: The number of folds (None: 5), fewer with a warning if a class has fewer rows; a fraction in
-            (0, 1) for one split; a splitter, or pairs (train, test) of row numbers: the rule is fitted on
-            the rows that are tested; `"out_of_bag"` for a forest or bagging, which is then trained only
-            once: each row is scored only by trees that did not see it (not available with groups, and with
-            weights of rows or classes: scikit-learn draws heavy rows so often that none is left out of bag);
-            or `"prefit"` if the classifier is already fitted, on other rows.
+            (0, 1) for one split; a splitter, or pairs (train, test) of row numbers, neither of which is
+            saved: the rule is fitted on the rows that are tested; `"out_of_bag"` for a forest or bagging,
+            which is then trained only once: each row is scored only by trees that did not see it (not
+            available with groups, nor with weights of rows or classes: scikit-learn draws heavy rows so
+            often that none is left out of bag); or `"prefit"` if the classifier is already fitted, on other
+            rows.
         refit: Train on all rows in the end. False is for one split or `"prefit"`.
         confidence: Satisfy the constraints with a margin, so that new rows satisfy them, too; see `fit_rule`.
         n_jobs: The number of folds fitted at a time; None fits one at a time and leaves the threads to the

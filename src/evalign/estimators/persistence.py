@@ -119,6 +119,8 @@ def settings_to_json(model: Any) -> dict[str, Any]:
     settings |= {"metric": metric.name, "constraints": [constraint.name for constraint in constraints]}
     state = settings["random_state"]
     settings["random_state"] = int(state) if isinstance(state, int | np.integer) else None
+    if not isinstance(settings.get("cv"), str | int | float | np.number | None):
+        settings["cv"] = None  # a splitter belongs to the rows of a fit, not to the model
     weights = settings.get("class_weight")
     if isinstance(weights, dict):
         settings["class_weight"] = list(weights.items())
