@@ -115,6 +115,9 @@ def test_a_label_that_is_constant_in_training():
     model = MetricDecision(DummyClassifier(strategy="prior"), "accuracy", cv=FOLDS).fit(X, y)
     assert model.predict_proba(X).shape == (200, 3)
     assert model.predict(X).shape == (200, 3)
+    y[:, 1] = 0
+    with pytest.raises(ValueError, match="`cv` to be folds with a label that is always 0 or always 1"):
+        MetricDecision(FOREST, cv="out_of_bag").fit(X, y)
 
 
 def test_scores_instead_of_probabilities_are_rejected():

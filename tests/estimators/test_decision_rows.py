@@ -270,6 +270,7 @@ def test_tables_and_labels_of_any_kind(kind, labels):
         (np.array(["a", None] * 120, dtype=object), "`y` without missing labels, but got None in row 1"),
         (pd.Series(["a", pd.NA] * 120, dtype=object), "`y` without missing labels, but got <NA> in row 1"),
         (pd.Series([0, None] * 120), "contains NaN"),
+        (np.array(["a", 1] * 120, dtype=object), "`y` with labels of one type, but got several"),
         (np.tile([0, 2], (240, 1)), "or 0 and 1 for each of several labels, but got 2 in 2 columns"),
         (np.tile(["a", "b"], (240, 1)), "or 0 and 1 for each of several labels, but got 'a' in 2 columns"),
         (np.linspace(0, 1, 240), "Unknown label type: continuous"),

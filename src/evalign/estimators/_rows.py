@@ -39,6 +39,10 @@ def check_targets(y: Any) -> NDArray[Any]:
     if labels.dtype.kind == "O":
         for row in np.flatnonzero([_is_missing(label) for label in labels])[:1]:
             raise expected("y", "without missing labels", f"{show(labels[row])} in row {row}")
+        try:
+            np.unique(labels)
+        except TypeError as error:
+            raise expected("y", "with labels of one type", f"several ({error})") from None
     check_classification_targets(labels)
     return np.asarray(labels)
 

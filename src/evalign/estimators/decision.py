@@ -226,6 +226,8 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise expected("cv", "to be folds with weights of rows or classes", "'out_of_bag'")
         if rows.groups is not None:
             raise expected("cv", "to be folds with groups", "'out_of_bag'")
+        if self.multilabel_ and (rows.y == rows.y[0]).all(0).any():
+            raise expected("cv", "to be folds with a label that is always 0 or always 1", "'out_of_bag'")
         with warnings.catch_warnings():
             # A row that every part was trained on is not used for the rule.
             warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores")

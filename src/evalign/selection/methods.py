@@ -49,9 +49,10 @@ def _booster(settings: dict[str, Any], problem: Problem, random_state: Any) -> A
 
 def _forest(problem: Problem, random_state: Any) -> Any:
     # About a third of the trees did not see a row: of 200, enough for a rule as good as one from folds.
+    # Weights and groups need folds, and so do rare labels, which may be constant in a training part.
     forest = RandomForestClassifier(200, min_samples_leaf=2, random_state=random_state)
-    alike = problem.sample_weight is None and problem.groups is None
-    cv = "out_of_bag" if alike else None
+    needs_folds = problem.is_multilabel or problem.sample_weight is not None or problem.groups is not None
+    cv = None if needs_folds else "out_of_bag"
     if _routing_enabled():
         forest.set_fit_request(sample_weight=True)
     return MetricDecision(forest, problem.metric, problem.constraints, cv=cv, random_state=random_state)
