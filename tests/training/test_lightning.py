@@ -165,6 +165,29 @@ def test_checkpoints_load_without_executing_anything(tmp_path):
     assert other.anneal.temperature == callback.anneal.temperature
 
 
+class LogsAccuracy(Model):
+    def validation_step(self, batch, _):
+        self.log("val_acc", (self.network(batch[0]).argmax(1) == batch[1]).float().mean())
+
+
+@pytest.mark.parametrize(("settings", "best"), [({}, max), ({"mode": "max"}, max), ({"mode": "min"}, min)])
+def test_a_monitored_metric_is_maximised_by_default(settings, best):
+    model = LogsAccuracy()
+    callback = AnnealCallback(model.loss, monitor="val_acc", **settings, **COOL)
+    trainer = fit(model, callback)
+    scores = [value for _, value in callback.anneal.history]
+    assert min(scores) < max(scores)
+    (logged,) = trainer.validate(model, VALID, verbose=False)
+    assert logged["val_acc"] == pytest.approx(best(scores))
+
+
+def test_an_unknown_monitor_needs_a_mode():
+    with pytest.raises(
+        ValueError, match="Expected `mode` to be 'min' or 'max' for the monitor 'val_quality'"
+    ):
+        AnnealCallback(MetricLoss("f1"), monitor="val_quality")
+
+
 def test_a_nan_loss_does_not_count_as_an_improvement():
     class Broken(Model):
         def validation_step(self, batch, _):

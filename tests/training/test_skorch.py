@@ -192,3 +192,22 @@ def test_without_skorch_the_error_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "evalign.training.skorch")
     with pytest.raises(ImportError, match=r"pip install 'evalign\[skorch\]'"):
         importlib.import_module("evalign.training.skorch")
+
+
+@pytest.mark.parametrize(("settings", "best"), [({}, max), ({"mode": "max"}, max), ({"mode": "min"}, min)])
+def test_a_monitored_metric_is_maximised_by_default(settings, best):
+    callback = AnnealCallback(monitor="valid_acc", decay=0.5, patience=3, rounds=2, **settings)
+    net = make(callback, predict_nonlinearity=None).fit(*TRAIN)
+    scores = net.history[:, "valid_acc"]
+    assert min(scores) < max(scores)
+    assert (net.predict(VALID[0]) == VALID[1]).mean() == pytest.approx(best(scores))
+
+
+def test_an_unknown_monitor_needs_a_mode():
+    with pytest.raises(ValueError, match="Expected `mode` to be 'min' or 'max' for the monitor 'dur'"):
+        make(AnnealCallback(monitor="dur")).fit(*TRAIN)
+
+
+def test_the_values_of_the_paper_with_a_metric():
+    net = make(AnnealCallback(Anneal.east, monitor="valid_acc"), max_epochs=2).fit(*TRAIN)
+    assert net.callbacks_[-2][1].anneal_.mode == "max"

@@ -7,6 +7,7 @@ from typing import Any
 
 from evalign._errors import expected
 from evalign.training._anneal import Anneal, HasTemperature
+from evalign.training._monitor import resolve_mode
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -29,7 +30,9 @@ class AnnealCallback(Callback):
     Args:
         loss: The loss object that the module trains with. As an attribute of the module, it moves to the
             module's device.
-        monitor: The logged value to minimise.
+        monitor: The logged value that decides when to cool and which weights are best.
+        mode: Whether to minimise (`"min"`) or maximise (`"max"`) it. `"auto"` knows losses and common
+            metrics by their names, such as `"val_loss"`, `"val_acc"` and `"val_f1"`.
         restore_best: Whether to keep and restore the best weights.
         **settings: Settings of `Anneal`, such as `decay` and `patience`.
 
@@ -56,12 +59,17 @@ class AnnealCallback(Callback):
     """
 
     def __init__(
-        self, loss: HasTemperature, monitor: str = "val_loss", restore_best: bool = True, **settings: Any
+        self,
+        loss: HasTemperature,
+        monitor: str = "val_loss",
+        mode: str = "auto",
+        restore_best: bool = True,
+        **settings: Any,
     ) -> None:
         super().__init__()
         self.monitor = monitor
         self.restore_best = restore_best
-        self.anneal = Anneal(loss, **settings)
+        self.anneal = Anneal(loss, mode=resolve_mode(mode, monitor), **settings)
         self._best: dict[str, Any] | None = None
 
     @property
@@ -80,7 +88,7 @@ class AnnealCallback(Callback):
             pl_module.log("temperature", self.anneal.temperature, sync_dist=True)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Cool the loss or stop, depending on the validation loss.
+        """Cool the loss or stop, depending on the monitored value.
 
         This is the first hook that sees what the module logs in its own `on_validation_epoch_end`.
         """

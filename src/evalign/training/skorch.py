@@ -9,6 +9,7 @@ from typing import Any
 
 from evalign._errors import expected
 from evalign.training._anneal import Anneal
+from evalign.training._monitor import resolve_mode
 
 try:
     from skorch.callbacks import Callback
@@ -30,7 +31,9 @@ class AnnealCallback(Callback):  # type: ignore[misc]
 
     Args:
         anneal: A function that makes the `Anneal` of a criterion, such as `Anneal.east`. Default: `Anneal`.
-        monitor: The column of the history to minimise.
+        monitor: The column of the history that decides when to cool and which epoch is best.
+        mode: Whether to minimise (`"min"`) or maximise (`"max"`) it. `"auto"` knows losses and common
+            metrics by their names, such as `"valid_loss"`, `"valid_acc"` and `"valid_f1"`.
         restore_best: Whether to restore the best epoch.
         **settings: Settings of `anneal`, such as `decay` and `patience`.
 
@@ -57,11 +60,13 @@ class AnnealCallback(Callback):  # type: ignore[misc]
         self,
         anneal: Callable[..., Anneal] | None = None,
         monitor: str = "valid_loss",
+        mode: str = "auto",
         restore_best: bool = True,
         **settings: Any,
     ) -> None:
         self.anneal = anneal
         self.monitor = monitor
+        self.mode = mode
         self.restore_best = restore_best
         self.__dict__.update(settings)  # each is a parameter, for `clone` and for a grid search
         self.anneal_: Anneal | None = None
@@ -78,12 +83,14 @@ class AnnealCallback(Callback):  # type: ignore[misc]
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         """Create the `Anneal`; in `on_train_begin`, other callbacks may still replace the criterion."""
         if self.anneal_ is None:
-            own = ("anneal", "monitor", "restore_best")
+            own = ("anneal", "monitor", "mode", "restore_best")
             settings = {name: value for name, value in self.get_params().items() if name not in own}
+            if resolve_mode(self.mode, self.monitor) == "max":  # a function may not know the default
+                settings["mode"] = "max"
             self.anneal_ = (self.anneal or Anneal)(net.criterion_, **settings)
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Cool the criterion or stop, depending on the validation loss."""
+        """Cool the criterion or stop, depending on the monitored value."""
         assert self.anneal_ is not None
         value, temperature = _monitored(net.history[-1], self.monitor), self.anneal_.temperature
         self.anneal_.step(value)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from evalign._errors import expected
+from evalign._files import pack_tensors, unpack_tensors, write_file
 from evalign.training._anneal import Anneal, HasTemperature
+from evalign.training._checkpoint import module_tensors, take_prefix
+from evalign.training._monitor import resolve_mode
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers.trainer_callback import ExportableState
+    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 except ImportError as error:
     needs = "evalign.training.transformers requires transformers: pip install 'evalign[transformers]'."
     raise ImportError(needs) from error
+
+#: The file in a checkpoint that contains the best weights so far.
+BEST = "best.safetensors"
 
 
 def metric_loss(loss: nn.Module) -> Callable[..., Tensor]:
@@ -38,6 +50,8 @@ def metric_loss(loss: nn.Module) -> Callable[..., Tensor]:
         if labels is None:
             hint = "Does TrainingArguments need label_names=['labels']?"
             raise expected("labels", "in every batch", "None", hint)
+        # A `Trainer` always evaluates without gradients, and nothing else here says that it evaluates.
+        loss.train(torch.is_grad_enabled())
         logits = _logits(outputs)
         if logits.ndim == 3 and labels.ndim == 2:  # one label per token: here the classes come last
             logits = logits.mT
@@ -60,20 +74,23 @@ def _logits(outputs: Any) -> Tensor:
     return logits
 
 
-class AnnealCallback(TrainerCallback):
-    """Cool a loss when the evaluation loss stalls, and stop when that no longer helps.
+class AnnealCallback(TrainerCallback, ExportableState):
+    """Cool a loss when evaluation stalls, and stop when that no longer helps.
 
-    At the end, the model's weights and the temperature of the best evaluation are restored.
-    `train(resume_from_checkpoint=...)` resumes at the right temperature, using the log in the checkpoint;
-    the best weights are then those since the checkpoint. See `Anneal` for when it cools and stops.
+    At the end, the model's weights and the temperature of the best evaluation are restored. See `Anneal` for
+    when it cools and stops.
 
-    A metric is not a mean over batches: use a large `per_device_eval_batch_size`.
+    Checkpoints contain the temperature, the memory and the multipliers of the loss (in `trainer_state.json`)
+    and the best weights so far (in `best.safetensors`), so `train(resume_from_checkpoint=...)` resumes as if
+    there had been no interruption.
 
     Args:
         loss: The loss object that was passed to `metric_loss`.
-        monitor: The evaluation metric to minimise.
+        monitor: The evaluation metric that decides when to cool and which weights are best.
+        mode: Whether to minimise (`"min"`) or maximise (`"max"`) it. `"auto"` knows losses and common
+            metrics by their names, such as `"eval_loss"`, `"eval_accuracy"` and `"eval_f1"`.
         restore_best: Whether to keep and restore the best weights. Use False with
-            `load_best_model_at_end`.
+            `load_best_model_at_end`, which restores weights of its own choice.
         **settings: Settings of `Anneal`, such as `decay` and `patience`.
 
     Attributes:
@@ -87,13 +104,21 @@ class AnnealCallback(TrainerCallback):
     """
 
     def __init__(
-        self, loss: HasTemperature, monitor: str = "eval_loss", restore_best: bool = True, **settings: Any
+        self,
+        loss: HasTemperature,
+        monitor: str = "eval_loss",
+        mode: str = "auto",
+        restore_best: bool = True,
+        **settings: Any,
     ) -> None:
+        if loss is None:  # the Trainer is about to replace this callback by a copy made from `state`
+            hint = "Use restore_callback_states_from_checkpoint=False: it restores its state by itself."
+            raise expected("loss", "that was passed to `metric_loss`", None, hint)
         self.monitor = monitor
         self.restore_best = restore_best
-        self.settings = settings
-        self.anneal = Anneal(loss, **settings)
-        self._best: tuple[float, dict[str, Any]] | None = None
+        self.settings = {"mode": resolve_mode(mode, monitor), **settings}
+        self.anneal = Anneal(loss, **self.settings)
+        self._best: _Best | None = None
         self._seen: set[str] = set()
         self._is_training = False
 
@@ -103,16 +128,18 @@ class AnnealCallback(TrainerCallback):
         """Start at the highest temperature, or where the checkpoint was written."""
         if args.eval_strategy == "no":
             raise expected("eval_strategy", "to be 'epoch' or 'steps'", "'no'")
+        if self.restore_best and args.load_best_model_at_end:
+            hint = "Both restore weights at the end; the Trainer's choice is also kept as a checkpoint."
+            raise expected("restore_best", "to be False with load_best_model_at_end=True", True, hint)
         self.anneal = Anneal(self.anneal.loss, **self.settings)
-        for entry in state.log_history:
-            if self.monitor in entry:
-                self.anneal.step(entry[self.monitor])
         self._best, self._seen, self._is_training = None, set(), True
+        if state.global_step:
+            self._resume(args, state, kwargs["model"])
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Cool the loss or stop, depending on the evaluation loss."""
+        """Cool the loss or stop, depending on the monitored value."""
         if not self._is_training:  # `evaluate` was called directly
             return
         metrics, temperature = kwargs["metrics"], self.anneal.temperature
@@ -121,7 +148,8 @@ class AnnealCallback(TrainerCallback):
             return
         self.anneal.step(metrics[self.monitor])
         if self.anneal.improved and self.restore_best:
-            self._best = temperature, copy.deepcopy(kwargs["model"].state_dict())
+            weights = copy.deepcopy(kwargs["model"].state_dict())
+            self._best = _Best(state.global_step, temperature, weights)
         control.should_training_stop = control.should_training_stop or self.anneal.done
 
     def on_step_begin(
@@ -132,6 +160,16 @@ class AnnealCallback(TrainerCallback):
             there = f"Available: {', '.join(sorted(self._seen))}."
             raise expected("monitor", "to be a metric of the evaluation", repr(self.monitor), there)
 
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Store the best weights in the checkpoint, unless they are the checkpoint's own."""
+        folder = _checkpoint_folder(args, state)
+        best = self._best
+        if best is not None and best.step != state.global_step and args.should_save and folder.is_dir():
+            tensors = {name: value for name, value in best.weights.items() if isinstance(value, Tensor)}
+            write_file(folder / BEST, pack_tensors(tensors))
+
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
@@ -139,6 +177,72 @@ class AnnealCallback(TrainerCallback):
         self._is_training = False
         self.on_step_begin(args, state, control)
         if self._best is not None:
-            self.anneal.loss.temperature, weights = self._best
-            kwargs["model"].load_state_dict(weights)
+            self.anneal.loss.temperature = self._best.temperature
+            kwargs["model"].load_state_dict(self._best.weights)
             self._best = None
+
+    def state(self) -> dict[str, Any]:
+        """What the `Trainer` stores in a checkpoint, as JSON."""
+        best, loss = self._best, self.anneal.loss
+        tensors = module_tensors(loss, "loss") if isinstance(loss, nn.Module) else {}
+        attributes = {
+            "monitor": self.monitor,
+            "loss": b64encode(pack_tensors(tensors)).decode(),
+            "best": None if best is None else {"step": best.step, "temperature": best.temperature},
+        }
+        return {"args": {"loss": None}, "attributes": attributes}
+
+    def _resume(self, args: TrainingArguments, state: TrainerState, model: nn.Module) -> None:
+        """Restore the temperature from the log, and what `state` and `on_save` stored."""
+        stored = _stored_state(state, type(self).__name__, self.monitor)
+        if stored is not None and isinstance(self.anneal.loss, nn.Module):
+            tensors = unpack_tensors(b64decode(stored["loss"]))
+            self.anneal.loss.load_state_dict(take_prefix(tensors, "loss"), strict=False)
+        for entry in state.log_history:
+            if self.monitor in entry:
+                self.anneal.step(entry[self.monitor])
+        if stored is not None and stored["best"] is not None and self.restore_best:
+            weights = _load_best(args, state, stored["best"]["step"], model)
+            self._best = None if weights is None else _Best(**stored["best"], weights=weights)
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best weights so far."""
+
+    step: int
+    temperature: float
+    weights: dict[str, Any]
+
+
+def _stored_state(state: TrainerState, name: str, monitor: str) -> dict[str, Any] | None:
+    """The newest state that a callback of this name and monitor stored in a checkpoint."""
+    callbacks: Any = state.stateful_callbacks
+    stored = callbacks.get(name, [])
+    for entry in reversed(stored if isinstance(stored, list) else [stored]):
+        attributes: dict[str, Any] = entry["attributes"]
+        if attributes["monitor"] == monitor:
+            return attributes
+    return None
+
+
+def _checkpoint_folder(args: TrainingArguments, state: TrainerState) -> Path:
+    return Path(str(args.output_dir)) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+
+
+def _load_best(
+    args: TrainingArguments, state: TrainerState, step: int, model: nn.Module
+) -> dict[str, Any] | None:
+    """The best weights at the time of the checkpoint: the model's own, or those that `on_save` wrote."""
+    weights = copy.deepcopy(model.state_dict())
+    if step == state.global_step:
+        return weights
+    file = _checkpoint_folder(args, state) / BEST
+    if not file.exists():
+        warnings.warn(
+            f"Found no {file} with the best weights so far, those of step {step}; only better ones will be "
+            "restored at the end. Resume with the `output_dir` that contains the checkpoint.",
+            stacklevel=2,
+        )
+        return None
+    return {**weights, **unpack_tensors(file.read_bytes())}
