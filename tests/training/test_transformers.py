@@ -5,16 +5,24 @@ import sys
 
 import pytest
 import torch
+from sklearn.metrics import f1_score, matthews_corrcoef
 from torch import nn
 
-from evalign import MetricLoss
+from evalign import MetricLoss, metrics
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from accelerate.state import GradientState
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    Trainer,
+    TrainingArguments,
+)
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from evalign.training.transformers import AnnealCallback, metric_loss
+from evalign.training.transformers import AnnealCallback, metric_loss, metric_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -111,15 +119,119 @@ def test_without_restore_best_the_last_weights_remain(tmp_path):
     assert last > callback.anneal.best + 1e-3
 
 
-def test_the_trainer_evaluates_with_the_loss(tmp_path):
-    """In one batch it is the loss itself, in many their mean."""
-    loss = MetricLoss("mcc", temperature=0.1)
-    model = bert()
-    one = make(tmp_path, loss, model=model).evaluate()["eval_loss"]
-    assert one == pytest.approx(loss_of(model, loss, VALID))
-    two = make(tmp_path, loss, model=model, per_device_eval_batch_size=32).evaluate()["eval_loss"]
-    halves = [loss_of(model, loss, half) for half in (VALID[:32], VALID[32:])]
-    assert two == pytest.approx(sum(halves) / 2)
+LOSSES = {
+    "f1": {"metric": "f1"},
+    "mcc": {"metric": "mcc", "temperature": 0.1, "class_weight": [1.0, 3.0], "memory": 0.9},
+    "anchor": {"metric": "f1", "anchor": 0.5},
+    "constraint": {"metric": "recall", "constraints": ["precision >= 0.9"]},
+}
+
+
+@pytest.mark.parametrize("batch_size", [64, 32, 8, 7])
+@pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES)
+def test_the_evaluation_loss_is_that_of_all_rows(tmp_path, settings, batch_size):
+    """However many batches there are, in every evaluation."""
+    loss, model = MetricLoss(**settings), bert()
+    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=batch_size)
+    wanted = loss_of(model, loss.eval(), VALID)
+    for _ in range(2):
+        assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted, abs=1e-6)
+    assert trainer.predict(VALID).metrics["test_loss"] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_small_batches_anneal_as_one_batch(tmp_path):
+    histories = []
+    for batch_size in (64, 7):
+        loss = MetricLoss("f1")
+        callback = AnnealCallback(loss, **COOL)
+        make(tmp_path, loss, [callback], num_train_epochs=12, per_device_eval_batch_size=batch_size).train()
+        histories.append(callback.anneal.history)
+    assert histories[0][-1][0] < 0.2
+    for one, many in zip(*histories, strict=True):
+        assert one == pytest.approx(many, abs=1e-6)
+
+
+def test_an_interrupted_evaluation_does_not_count(tmp_path):
+    class Interrupted(type(bert())):
+        calls = 0
+
+        def forward(self, input_ids, labels=None):
+            self.calls += 1
+            if self.calls == 3:
+                raise KeyboardInterrupt
+            return super().forward(input_ids)
+
+    loss, model = MetricLoss("f1"), Interrupted(bert().config)
+    model.load_state_dict(bert().state_dict())
+    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=8)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.evaluate()
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(loss_of(bert(), loss, VALID), abs=1e-6)
+    GradientState._reset_state()  # it still contains the interrupted loader
+
+
+def test_a_loader_that_is_used_again(tmp_path):
+    loss, model = MetricLoss("f1"), bert()
+    workers = {"dataloader_num_workers": 1, "dataloader_persistent_workers": True}
+    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=32, **workers)
+    values = [trainer.evaluate()["eval_loss"] for _ in range(2)]
+    assert values == pytest.approx([loss_of(model, loss, VALID)] * 2, abs=1e-6)
+
+
+def test_outside_of_an_evaluation_the_loss_is_that_of_the_batch():
+    loss = MetricLoss("f1")
+    compute, logits, labels = metric_loss(loss), torch.randn(12, 3), torch.randint(3, (12,))
+    with torch.no_grad():
+        for rows in (slice(0, 5), slice(5, 12)):
+            value = compute(logits[rows], labels[rows])
+            torch.testing.assert_close(value, loss(logits[rows], labels[rows]))
+
+
+def tagged(rows, seed):
+    """Sentences with a label for each token, of different numbers of tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(1, 30, (rows, 8), generator=generator)
+    labels = (ids > 14).long() ^ (torch.rand(rows, 8, generator=generator) < 0.1).long()
+    labels[torch.arange(8) >= torch.randint(1, 9, (rows, 1), generator=generator)] = -100
+    return [{"input_ids": row, "labels": label} for row, label in zip(ids, labels, strict=True)]
+
+
+def test_labels_for_tokens_in_small_batches(tmp_path):
+    torch.manual_seed(0)
+    model, loss, rows = BertForTokenClassification(bert().config), MetricLoss("f1"), tagged(30, 0)
+    trainer = make(tmp_path, loss, model=model, valid=rows, per_device_eval_batch_size=8)
+    batch = whole(rows)
+    with torch.no_grad():
+        wanted = loss(model.eval()(batch["input_ids"]).logits.mT, batch["labels"]).item()
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch_eval_metrics": True}, {"eval_accumulation_steps": 2}])
+def test_metrics_of_all_rows(tmp_path, settings):
+    model, scores = bert(), metric_scores(f1="f1", mcc=metrics.mcc())
+    settings = {"compute_metrics": scores, "per_device_eval_batch_size": 7, **settings}
+    trainer = make(tmp_path, MetricLoss("f1"), model=model, **settings)
+    batch = whole(VALID)
+    with torch.no_grad():
+        predicted = model.eval()(batch["input_ids"]).logits.argmax(1)
+    for _ in range(2):
+        logged = trainer.evaluate()
+        assert logged["eval_f1"] == pytest.approx(f1_score(batch["labels"], predicted), abs=1e-6)
+        assert logged["eval_mcc"] == pytest.approx(matthews_corrcoef(batch["labels"], predicted), abs=1e-6)
+
+
+def test_metrics_of_tokens(tmp_path):
+    torch.manual_seed(0)
+    model, rows = BertForTokenClassification(bert().config), tagged(30, 0)
+    settings = {"compute_metrics": metric_scores(f1="f1"), "batch_eval_metrics": True}
+    trainer = make(
+        tmp_path, MetricLoss("f1"), model=model, valid=rows, per_device_eval_batch_size=8, **settings
+    )
+    batch = whole(rows)
+    keep = batch["labels"] != -100
+    with torch.no_grad():
+        predicted = model.eval()(batch["input_ids"]).logits.argmax(-1)
+    assert trainer.evaluate()["eval_f1"] == pytest.approx(f1_score(batch["labels"][keep], predicted[keep]))
 
 
 @pytest.mark.parametrize("sizes", [(32, 2), (16, 4)])
@@ -193,7 +305,7 @@ def test_evaluation_leaves_the_multipliers_out(tmp_path):
         value = trainer.evaluate()["eval_loss"]
         assert value == pytest.approx(loss_of(trainer.model, loss.eval(), VALID))
         assert abs(value - loss_of(trainer.model, loss.train(), VALID)) > 0.1
-    before = loss.multipliers.clone()
+    before = loss.eval().multipliers.clone()
     trainer.train()
     assert not torch.equal(loss.multipliers, before), "after an evaluation the loss learns again"
 
