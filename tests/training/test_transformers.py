@@ -170,12 +170,16 @@ def test_an_interrupted_evaluation_does_not_count(tmp_path):
     GradientState._reset_state()  # it still contains the interrupted loader
 
 
-def test_a_loader_that_is_used_again(tmp_path):
+def test_a_loader_that_is_used_again(tmp_path, monkeypatch):
     loss, model = MetricLoss("f1"), bert()
-    workers = {"dataloader_num_workers": 1, "dataloader_persistent_workers": True}
-    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=32, **workers)
-    values = [trainer.evaluate()["eval_loss"] for _ in range(2)]
-    assert values == pytest.approx([loss_of(model, loss, VALID)] * 2, abs=1e-6)
+    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=8)
+    loader = trainer.get_eval_dataloader()
+    monkeypatch.setattr(trainer, "get_eval_dataloader", lambda *_: loader)
+    first = trainer.evaluate()["eval_loss"]
+    model.classifier.bias.data = torch.tensor([0.0, 1.0])
+    second = trainer.evaluate()["eval_loss"]
+    assert second == pytest.approx(loss_of(model, loss, VALID), abs=1e-6)
+    assert abs(first - second) > 1e-3
 
 
 def test_outside_of_an_evaluation_the_loss_is_that_of_the_batch():
