@@ -1,7 +1,9 @@
 """Measure the cost of `MetricLoss` relative to cross-entropy: forward plus backward, one thread, medians.
 
-All losses of a row are timed in turn, call by call, so that other load on the machine affects them equally;
-only the ratios are meaningful. Before timing, a block of 32 MB is freed, as in any process that has read its
+All losses of a row are timed in turn, call by call, in CPU time, so that other load on the machine affects them
+equally; only the ratios are meaningful. The segmentation is also compared with MONAI's Dice loss if `monai` is
+installed (`pip install --no-deps monai`). EVALIGN_NATIVE=0 measures the loss without its compiled kernel. Before
+timing, a block of 32 MB is freed, as in any process that has read its
 data: from then on the C library keeps freed memory instead of returning it to the system after every call.
 
     python benchmarks/loss_cost.py [--seconds 4]
@@ -21,6 +23,7 @@ from torch import Tensor, nn
 import evalign as ev
 
 SHAPES = [(1024, 2), (65536, 2), (4096, 10), (1024, 257), (4096, 1000)]
+IMAGES = (4, 21, 256, 256)
 
 
 def medians(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
@@ -32,9 +35,9 @@ def medians(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str,
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(next(iter(times.values()))) < 15:
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = time.process_time()
             call()
-            times[name].append(1e6 * (time.perf_counter() - start))
+            times[name].append(1e6 * (time.process_time() - start))
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -42,6 +45,15 @@ def soft_dice(logits: Tensor, targets: Tensor) -> Tensor:
     """The usual soft Dice loss over classes, with autograd."""
     p, y = logits.softmax(-1), F.one_hot(targets, logits.shape[1]).to(logits.dtype)
     return 1 - (2 * (p * y).sum(0) / (p.sum(0) + y.sum(0))).mean()
+
+
+def dense_dice(logits: Tensor, targets: Tensor) -> Tensor:
+    """Dice as in segmentation_models_pytorch (mode "multiclass"), whose arithmetic this is."""
+    d = logits.shape[1]
+    p = logits.log_softmax(1).exp().flatten(2)
+    y = F.one_hot(targets.flatten(1), d).permute(0, 2, 1).to(p.dtype)
+    both, sizes = (p * y).sum((0, 2)), (p + y).sum((0, 2))
+    return ((1 - 2 * both / sizes.clamp_min(1e-7)) * (y.sum((0, 2)) > 0)).mean()
 
 
 def plain_f1(logits: Tensor, targets: Tensor) -> Tensor:
@@ -88,6 +100,30 @@ def shape_table(seconds: float) -> float:
     return worst
 
 
+def segmentation(seconds: float) -> float:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(IMAGES, generator=generator).requires_grad_()
+    targets = torch.randint(0, IMAGES[1], (IMAGES[0], *IMAGES[2:]), generator=generator)
+    losses: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        "cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1"), "Dice of smp": dense_dice,
+    }  # fmt: skip
+    try:
+        from monai.losses import DiceLoss
+
+        dice = DiceLoss(softmax=True, to_onehot_y=True)
+        losses["Dice of MONAI"] = lambda z, y: dice(z, y.unsqueeze(1))
+    except ImportError:
+        print("MONAI is not installed.")
+    calls = {name: forward_backward(loss, logits, targets) for name, loss in losses.items()}
+    times = medians(calls, seconds)
+    base = times.pop("cross-entropy")
+    ratios = {name: time / base for name, time in times.items()}
+    print(f"Segmentation {IMAGES}: cross-entropy {base:,.0f} us", end="")
+    print("".join(f", {name} {ratio:.2f}x" for name, ratio in ratios.items()) + ".", flush=True)
+    peak_memory(logits, targets, losses)
+    return ratios["MetricLoss('f1')"]
+
+
 def small_batch(seconds: float) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(25, generator=generator).requires_grad_()
@@ -126,10 +162,9 @@ def training_step(seconds: float) -> None:
         print(f"Training step of a 512-256-128-{d} network, batch 1024: {times['ours'] / times['ce']:.2f}x.")
 
 
-def peak_memory(rows: int = 4096, d: int = 1000) -> None:
+def peak_memory(logits: Tensor, targets: Tensor, losses: dict[str, Callable[[Tensor, Tensor], Tensor]]) -> None:
     """Print the peak memory of forward and backward, beyond logits and targets."""
-    logits, targets = torch.randn(rows, d).requires_grad_(), torch.randint(0, d, (rows,))
-    for name, loss in {"cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1")}.items():
+    for name, loss in losses.items():
         logits.grad = None
         with torch.profiler.profile(profile_memory=True, acc_events=True) as profile:
             loss(logits, targets).backward()
@@ -139,7 +174,8 @@ def peak_memory(rows: int = 4096, d: int = 1000) -> None:
                 alive += event.nbytes()
                 peak = max(peak, alive)
         size = logits.numel() * logits.element_size()
-        print(f"Peak extra memory at ({rows}, {d}), gradient included: {name} {peak / size:.2f}x the logits.")
+        shape = tuple(logits.shape)
+        print(f"Peak extra memory at {shape}, gradient included: {name} {peak / size:.2f}x the logits.")
 
 
 def main() -> None:
@@ -156,7 +192,11 @@ def main() -> None:
     print()
     small_batch(seconds)
     training_step(seconds)
-    peak_memory()
+    logits, targets = torch.randn(4096, 1000).requires_grad_(), torch.randint(0, 1000, (4096,))
+    peak_memory(
+        logits, targets, {"cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1")}
+    )
+    worst = max(worst, segmentation(seconds))
     print(f"\nworst ratio: {worst:.2f}")
 
 

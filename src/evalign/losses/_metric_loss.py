@@ -253,7 +253,7 @@ class MetricLoss(RowLoss):
             if self._levels is not None:
                 raise expected("thresholds", "only for binary or multilabel logits", "multiclass logits")
             return logit_confusion(
-                rows.logits, rows.targets, share, temperature=self.temperature, step=self.step
+                rows.values, rows.targets, share, temperature=self.temperature, step=self.step
             )
         if rows.logits.shape[1] == 1 and self._levels is None and self.step is None:
             columns = (side.squeeze(1) for side in (rows.logits, rows.targets, share))

@@ -22,18 +22,23 @@ class Batch:
     """
 
     task: str
-    #: (n, columns), at least float32.
-    logits: Tensor
+    #: (n, columns), or (N, S, columns) with N S rows: a view of the logits, at least float32.
+    values: Tensor
     #: Class indices (n,), soft class targets (n, d), or labels (n, columns) as floats.
     targets: Tensor
     #: Weights (n,) for classes, (n, columns) for labels; None if all are 1.
     weight: Tensor | None
 
+    @property
+    def logits(self) -> Tensor:
+        """The logits as (n, columns); a copy if they are dense, (N, columns, ...)."""
+        return self.values.flatten(0, -2)
+
     def shares(self) -> tuple[Tensor, Tensor | float]:
         """The weights divided by their sum (all 0 if the sum is 0), and the sum."""
         if self.weight is None:
-            shape = self.logits.shape[:1] if self.task == "multiclass" else self.logits.shape
-            return self.logits.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
+            shape = self.targets.shape[:1] if self.task == "multiclass" else self.targets.shape
+            return self.values.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
         total = self.weight.sum()
         return self.weight / total.masked_fill(total == 0, 1.0), total
 
@@ -71,7 +76,7 @@ def as_batch(
     shape = rows.targets.shape if task != "multiclass" else rows.targets.shape[:1]
     weight = _flatten(weight) if task == "multilabel" else weight.reshape(shape)
     weight = weight if rows.weight is None else weight * rows.weight
-    return Batch(rows.task, rows.logits, rows.targets, weight)
+    return Batch(rows.task, rows.values, rows.targets, weight)
 
 
 @torch.no_grad()
@@ -135,7 +140,7 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
     d, cells = logits.shape[1], (logits.shape[0], *logits.shape[2:])
     if class_weight is not None and len(class_weight) != d:
         raise expected("class_weight", f"with one weight for each of {d} classes", len(class_weight))
-    flat = _flatten(logits)
+    flat = logits if logits.ndim == 2 else logits.flatten(2).movedim(1, -1)
     if targets.shape == logits.shape and targets.is_floating_point():
         soft = _flatten(targets).to(flat.dtype)
         check_range("targets", soft, 0, 1)
