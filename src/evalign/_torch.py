@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -18,9 +20,40 @@ def needs_plain_formulas() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
+def is_autocast(device: torch.device) -> bool:
+    """Whether `torch.autocast` is on for a device; tensors on `meta` have none."""
+    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+
+
 def world_size() -> int:
     """The number of processes that train together; 1 without an initialised `torch.distributed` group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def sum_over_processes(
+    kind: Sequence[int] | None, values: Tensor | None
+) -> tuple[list[int] | None, Tensor | None]:
+    """The sum of the values (n,) of all processes, and their kind: at most eight numbers that must agree.
+
+    A process without rows passes None. If kinds differ, every process raises the error, so that none waits
+    for the others.
+    """
+    device = torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+    header = torch.full((9,), -1, dtype=torch.long, device=device)
+    if kind is not None and values is not None:
+        header[: len(kind) + 1] = torch.tensor([values.numel(), *kind])
+    lowest = torch.full_like(header, torch.iinfo(torch.long).max) if kind is None else header.clone()
+    dist.all_reduce(header, dist.ReduceOp.MAX)
+    dist.all_reduce(lowest, dist.ReduceOp.MIN)
+    size, *joint = header.tolist()
+    if size < 0:
+        return None, None
+    if not header.equal(lowest):
+        raise ValueError("Expected all processes to count the same classes or labels, but they differ.")
+    own = torch.zeros(size, dtype=torch.float64) if values is None else values.detach()
+    total = own.to(device, copy=True)
+    dist.all_reduce(total)
+    return [number for number in joint if number >= 0], total.to(own.device)
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
@@ -71,7 +104,8 @@ def check_range(argument: str, values: Tensor, low: float, high: float, hint: st
     Nothing is checked under `torch.compile` or for values batched by `vmap`. On an accelerator the check
     runs there and stops the program later.
     """
-    if not is_readable(values) and values.numel() > 0 and not torch.compiler.is_compiling():
+    on_device = not is_readable(values) and not values.is_meta
+    if on_device and values.numel() > 0 and not torch.compiler.is_compiling():
         torch._assert_async((values.clamp(low, high) == values).all())
     extremes = value_range(values)
     if extremes is not None and not (extremes[0] >= low and extremes[1] <= high):

@@ -28,7 +28,7 @@ def test_fit_reports_what_it_leaves_out(run, files, tmp_path):
         ("plan", "is constant"),
     ):
         assert f"Note: `{name}` was left out: it {reason}" in ran.err
-    assert "Note: 3 of 263 rows repeat another" in ran.err
+    assert "Note: 3 of 263 rows are duplicates" in ran.err
     assert "The positive class is 'yes'" in ran.err
     kinds = {column.name: column.kind for column in TableModel.load(tmp_path / "m").schema.inputs}
     assert kinds == {

@@ -178,8 +178,7 @@ def test_a_class_that_is_missing_in_a_fold_has_probability_0_there():
     X, y = rare(3, 300)
     rarest = np.flatnonzero(y == 2)
     rows = np.concatenate([np.flatnonzero(y != 2), rarest[:1]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(UserWarning, match="Drew 2 folds instead of 5, since the rarest class has 1 row."):
         model = MetricDecision(GaussianNB(), "f1", random_state=0).fit(X[rows], y[rows])
     assert list(model.classes_) == [0, 1, 2]
     assert model.predict_proba(X).shape == (300, 3)
@@ -234,10 +233,10 @@ def test_many_jobs_give_the_same_rule():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"cv": 1}, "`cv` of at least 2 folds"),
-        ({"cv": 1.5}, r"`cv` in \(0, 1\) for one split"),
-        ({"cv": "fitted"}, "or 'prefit'"),
-        ({"cv": object()}, "or 'prefit'"),
+        ({"cv": 1}, "`cv` to be a number of folds >= 2, .*, but got 1"),
+        ({"cv": 1.5}, r"a fraction in \(0, 1\), .*, but got 1.5"),
+        ({"cv": "fitted"}, "or 'prefit', but got 'fitted'"),
+        ({"cv": object()}, r"a splitter or pairs \(train, test\), but got <object"),
         ({"refit": False}, "`refit` to be True"),
         ({"metric": "auroc"}, "one number"),
         ({"metric": "f11"}, "Did you mean 'f1'"),

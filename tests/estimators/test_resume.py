@@ -112,12 +112,18 @@ def test_bags_average_logits_and_validate_every_row_once():
     np.testing.assert_allclose(again.decision_function(x), model.decision_function(x), rtol=1e-4, atol=1e-5)
 
 
-def test_more_bags_than_rows_of_a_class_are_rejected():
+def test_bags_are_at_most_the_rows_of_the_rarest_class(tmp_path):
     x, y = problem()
     y[:] = 0
     y[:3] = 1
-    with pytest.raises(ValueError, match="Expected `n_bags` of at most 3"):
-        ev.MetricClassifier(n_bags=4).fit(x, y)
+    for rows, bags in ((3, 3), (1, 1)):
+        y[rows:] = 0
+        with pytest.warns(UserWarning, match=f"Drew {bags} bags instead of 4, since the rarest class has"):
+            model = ev.MetricClassifier(n_bags=4, hidden=(4,), max_epochs=2, random_state=0).fit(x, y)
+        assert len(model.networks_) == bags
+        model.save(tmp_path)
+        loaded = ev.MetricClassifier.load(tmp_path)
+        np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
     with pytest.raises(ValueError, match="to be None with several bags"):
         ev.MetricClassifier(n_bags=2).fit(x, y, validation_data=(x, y))
 

@@ -24,6 +24,11 @@ BOUNDS = ["precision >= 0.9", "specificity <= 0.4"]
 TASKS = {"multiclass": 4, "pair": 2, "binary": 1, "multilabel": 3}
 
 
+def named(task):
+    """Multilabel targets have the shape of the logits, so the task must be named."""
+    return {"task": "multilabel"} if task == "multilabel" else {}
+
+
 def batch(task="pair", rows=60, seed=0):
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(rows, TASKS[task], generator=generator, dtype=torch.float64)
@@ -61,7 +66,7 @@ def test_hard_counts_move_the_multipliers(task, thresholds):
     """Against scikit-learn on the predicted classes, weighted."""
     logits, targets = batch(task)
     weight = torch.rand(60, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    loss = constrained(thresholds=thresholds)
+    loss = constrained(thresholds=thresholds, **named(task))
     loss(logits, targets, weight)
     average = "binary" if task in ("pair", "binary") else "macro"
     if task in ("multiclass", "pair"):
@@ -86,7 +91,10 @@ def test_soft_targets_and_class_weights_are_counted():
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("memory", [0.0, 0.7])
 def test_value_and_gradient_are_those_of_the_plain_formula(task, memory):
-    loss, plain = constrained(BOUNDS, memory=memory), MetricLoss("recall", memory=memory)
+    loss, plain = (
+        constrained(BOUNDS, memory=memory, **named(task)),
+        MetricLoss("recall", memory=memory, **named(task)),
+    )
     bounds = [metrics.as_constraint(text) for text in BOUNDS]
     for seed in range(3):
         logits, targets = batch(task, seed=seed)
@@ -209,7 +217,10 @@ def test_without_constraints_the_state_has_no_multipliers():
 def test_exact_steps_equal_one_batch(task):
     torch.manual_seed(1)
     model = nn.Linear(6, TASKS[task]).double()
-    exact, plain = constrained(BOUNDS, anchor=0.2), constrained(BOUNDS, anchor=0.2)
+    exact, plain = (
+        constrained(BOUNDS, anchor=0.2, **named(task)),
+        constrained(BOUNDS, anchor=0.2, **named(task)),
+    )
     for seed in range(3):
         _, targets = batch(task, rows=64, seed=seed)
         generator = torch.Generator().manual_seed(seed)
@@ -327,7 +338,7 @@ def run_process(rank, world):
             torch.manual_seed(0)
             model = nn.Linear(6, TASKS[task]).double()
             wrapped = nn.parallel.DistributedDataParallel(model) if world > 1 else model
-            loss = constrained(BOUNDS, memory=0.0 if exact else 0.8)
+            loss = constrained(BOUNDS, memory=0.0 if exact else 0.8, **named(task))
             for seed, cut in enumerate((30, 11, 59)):
                 mine = slice(None) if world == 1 else (slice(0, cut), slice(cut, None))[rank]
                 _, y = batch(task, seed=seed)

@@ -44,7 +44,7 @@ def batch(task, dtype=torch.float64, seed=0, rows=8):
 
 
 def settings(task):
-    return "multiclass" if task == "soft" else "auto"
+    return {"soft": "multiclass", "multilabel": "multilabel"}.get(task, "auto")
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -78,7 +78,9 @@ def test_gradcheck_of_options(task, options):
 @pytest.mark.parametrize("task", ["binary", "multilabel"])
 def test_gradcheck_of_many_thresholds(name, task):
     logits, targets = batch(task)
-    assert torch.autograd.gradcheck(lambda z: MetricLoss(name, thresholds="btg")(z, targets), logits)
+    assert torch.autograd.gradcheck(
+        lambda z: MetricLoss(name, thresholds="btg", task=settings(task))(z, targets), logits
+    )
 
 
 def test_gradcheck_of_sample_weights():
@@ -149,7 +151,7 @@ def test_half_logits_get_a_half_gradient():
 def test_vmap_over_models(task):
     models = [batch(task, seed=seed)[0].detach() for seed in range(3)]
     targets = batch(task)[1]
-    loss = MetricLoss("f1")
+    loss = MetricLoss("f1", task=settings(task))
     one_by_one = torch.stack([loss(z, targets) for z in models])
     torch.testing.assert_close(torch.func.vmap(lambda z: loss(z, targets))(torch.stack(models)), one_by_one)
     gradients = torch.func.vmap(torch.func.grad(lambda z: loss(z, targets)))(torch.stack(models))
@@ -173,7 +175,7 @@ def test_vmap_over_models_and_targets():
 def test_compiled_equals_eager(task, memory):
     """The graph is traced whole and run by PyTorch's own backend, so no compiler is needed."""
     torch._dynamo.reset()
-    eager, compiled = (MetricLoss("f1", memory=memory, anchor=0.1) for _ in range(2))
+    eager, compiled = (MetricLoss("f1", memory=memory, anchor=0.1, task=settings(task)) for _ in range(2))
     function = torch.compile(compiled, backend="aot_eager")
     for seed in range(2):
         logits, targets = batch(task, dtype=torch.float32, seed=seed, rows=32)

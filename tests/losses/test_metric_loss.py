@@ -19,6 +19,11 @@ METRICS = ["accuracy", "balanced_accuracy", "precision", "recall", "specificity"
            "jaccard", "gmean", "mcc", "cohen_kappa", "informedness"]  # fmt: skip
 
 
+def named(task):
+    """Multilabel targets have the shape of the logits, so the task must be named."""
+    return {"task": "multilabel"} if task == "multilabel" else {}
+
+
 def batch(d=3, rows=30, seed=0, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(rows, d, generator=generator, dtype=dtype)
@@ -129,13 +134,14 @@ def test_the_last_confusion_has_one_matrix_per_label_and_threshold():
     logits, targets = batch(2)
     labels = F.one_hot(targets, 2)
     one, many = MetricLoss("f1"), MetricLoss("f1", thresholds="btg")
+    by_label, all_by_label = (MetricLoss("f1", thresholds=t, task="multilabel") for t in (None, "btg"))
     assert one.last_confusion is None
     for loss, z, y, shape in (
         (one, logits, targets, (2, 2)),
         (one, logits[:, 1], targets, (2, 2)),
         (many, logits[:, 1], targets, (9, 2, 2)),
-        (one, logits, labels, (2, 2, 2)),
-        (many, logits, labels, (9, 2, 2, 2)),
+        (by_label, logits, labels, (2, 2, 2)),
+        (all_by_label, logits, labels, (9, 2, 2, 2)),
     ):
         loss(z, y)
         assert loss.last_confusion.shape == shape
@@ -153,10 +159,9 @@ def test_multilabel_uses_one_matrix_per_label(average):
             h = naive_step(logits[i, label].sigmoid().item(), 0.5, 0.2)
             c[label, targets[i, label]] += [1 - h, h]
     wanted = 1 - metrics.f1(average=average).over_labels(c).item()
-    loss = MetricLoss(metrics.f1(average=average))
+    loss = MetricLoss(metrics.f1(average=average), task="multilabel")
     assert loss(logits, targets).item() == pytest.approx(wanted)
-    explicit = MetricLoss(metrics.f1(average=average), task="multilabel")
-    assert explicit(logits, targets.double()).item() == pytest.approx(wanted)
+    assert loss(logits, targets.double()).item() == pytest.approx(wanted)
 
 
 def test_dense_logits_are_rows():
@@ -199,10 +204,10 @@ def test_ignored_rows_have_no_effect(task):
         logits = logits if task == "multiclass" else logits[:, 1]
     hidden = targets.clone()
     hidden[:7] = -100
-    loss = MetricLoss("f1", anchor=0.5)
+    loss = MetricLoss("f1", anchor=0.5, **named(task))
     torch.testing.assert_close(loss(logits, hidden), loss(logits[7:], targets[7:]))
     if task == "multiclass":
-        other = MetricLoss("f1", anchor=0.5, ignore_index=2)
+        other = MetricLoss("f1", anchor=0.5, ignore_index=2, **named(task))
         keep = targets != 2
         torch.testing.assert_close(other(logits, targets), loss(logits[keep], targets[keep]))
 
@@ -277,7 +282,7 @@ def test_memory_does_not_shrink_the_gradient():
 
 
 def _rows(loss, logits, targets):
-    from evalign.losses._inputs import as_batch
+    from evalign.metrics import as_batch
 
     rows = as_batch(logits, targets)
     return rows, rows.shares()[0]
@@ -370,7 +375,7 @@ def test_logits_at_eighty_are_finite(name, task):
     logits, targets = batch(4, dtype=torch.float32)
     targets = {"multiclass": targets, "binary": targets % 2, "multilabel": F.one_hot(targets, 4)}[task]
     logits = (80 * logits.detach().sign()).requires_grad_()
-    value = MetricLoss(name, anchor=0.1)(logits[:, 0] if task == "binary" else logits, targets)
+    value = MetricLoss(name, anchor=0.1, **named(task))(logits[:, 0] if task == "binary" else logits, targets)
     value.backward()
     assert value.isfinite()
     assert logits.grad.isfinite().all()
@@ -383,7 +388,7 @@ def test_logits_that_are_not_finite_give_nan(bad, name, task):
     logits, targets = batch(2 if task == "pair" else 4)
     logits = logits.detach().clone()
     logits[int((targets == 0).nonzero()[0]), 0] = bad
-    loss = MetricLoss(name, thresholds="btg" if task == "thresholds" else None)
+    loss = MetricLoss(name, thresholds="btg" if task == "thresholds" else None, **named(task))
     if task in ("binary", "thresholds"):
         logits, targets = logits[:, 0], targets % 2
     elif task == "multilabel":
@@ -466,7 +471,7 @@ INDICES = torch.tensor([0, 1, 2, 0, 1, 2])
         ({}, LOGITS, INDICES + 1, None, r"`targets` in 0..2, but got 3. ignore_index is -100"),
         ({}, LOGITS, INDICES - 1, None, "`targets` in 0..2, but got -1"),
         ({}, LOGITS, INDICES.float(), None, "integer type, but got torch.float32"),
-        ({}, LOGITS, torch.rand(6, 3), None, "Use task='multiclass'"),
+        ({}, LOGITS, torch.rand(6, 3), None, "or task='multiclass' with soft"),
         ({"task": "multiclass"}, LOGITS, torch.rand(6, 3) + 1, None, "`targets` in 0..1"),
         ({"task": "multiclass"}, LOGITS[:, :1], INDICES, None, "d >= 2"),
         ({"task": "multiclass"}, LOGITS[:, 0], INDICES, None, "d >= 2"),
@@ -474,7 +479,8 @@ INDICES = torch.tensor([0, 1, 2, 0, 1, 2])
         ({}, LOGITS[:, 0], INDICES[:5] % 2, None, "to match binary logits"),
         ({"task": "binary"}, LOGITS, INDICES % 2, None, "to match binary logits"),
         ({"task": "multilabel"}, LOGITS, INDICES, None, "of the logits' shape"),
-        ({}, LOGITS, torch.full((6, 3), 2), None, "`targets` in 0..1, but got 2"),
+        ({"task": "multilabel"}, LOGITS, torch.full((6, 3), 2), None, "`targets` in 0..1, but got 2"),
+        ({}, LOGITS, F.one_hot(INDICES, 3), None, "Use task='multilabel' for labels"),
         ({}, LOGITS.long(), INDICES, None, "`logits` of a floating type"),
         ({}, torch.tensor(1.0), INDICES, None, "`logits` of a floating type"),
         ({}, LOGITS, INDICES, torch.ones(5), r"`sample_weight` of shape \(6,\)"),
@@ -514,3 +520,56 @@ def test_the_loss_is_a_drop_in_criterion_in_a_training_loop():
         loss(model(x), y).backward()
         optimizer.step()
     assert metrics.f1().score(y, model(x).argmax(-1)) > 0.97
+
+
+class Classifier(nn.Module):
+    def __init__(self, loss):
+        super().__init__()
+        self.layer, self.loss = nn.Linear(4, 3), loss
+
+
+def test_a_model_with_the_loss_is_saved_in_safetensors(tmp_path):
+    from safetensors.torch import load_model, save_model
+
+    model = Classifier(MetricLoss("f1", temperature=0.07, memory=0.9, constraints=["precision >= 0.9"]))
+    model.loss(model.layer(torch.randn(20, 4)), torch.arange(20) % 3)
+    save_model(model, str(tmp_path / "model.safetensors"))
+    other = Classifier(MetricLoss("f1", memory=0.9, constraints=["precision >= 0.9"]))
+    load_model(other, str(tmp_path / "model.safetensors"))
+    assert other.loss.temperature == 0.07
+    assert torch.equal(other.loss.running_confusion, model.loss.running_confusion)
+    assert torch.equal(other.loss.multipliers, model.loss.multipliers)
+
+
+def test_a_checkpoint_of_a_model_with_cross_entropy_is_loaded():
+    old = Classifier(nn.CrossEntropyLoss()).state_dict()
+    model = Classifier(MetricLoss("f1", temperature=0.1, memory=0.5, constraints=["precision >= 0.9"]))
+    model.load_state_dict(old)
+    assert torch.equal(model.layer.weight, old["layer.weight"])
+    assert model.loss.temperature == 0.1
+    assert torch.equal(model.loss.multipliers, torch.zeros(1))
+
+
+def test_missing_weights_are_still_an_error():
+    model = Classifier(MetricLoss("f1"))
+    with pytest.raises(RuntimeError, match=r"layer\.bias"):
+        model.load_state_dict({"layer.weight": torch.zeros(3, 4)})
+
+
+def test_the_state_of_an_older_version_is_loaded():
+    loss = MetricLoss("f1")
+    loss.load_state_dict({"_extra_state": {"temperature": 0.05}})
+    assert loss.temperature == 0.05
+
+
+@pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel"])
+def test_meta_tensors_give_shapes(task):
+    logits, targets = batch(4, dtype=torch.float32)
+    targets = {"multiclass": targets, "binary": targets % 2, "multilabel": F.one_hot(targets, 4)}[task]
+    logits = logits[:, 0] if task == "binary" else logits
+    loss = MetricLoss("f1", memory=0.5, anchor=0.1, constraints=["precision >= 0.5"], **named(task)).to(
+        "meta"
+    )
+    value = loss(logits.detach().to("meta").requires_grad_(), targets.to("meta"))
+    value.backward()
+    assert (value.shape, value.device.type) == ((), "meta")

@@ -54,7 +54,8 @@ def test_focal_loss_with_gamma_zero_is_cross_entropy_in_all_tasks():
     torch.testing.assert_close(FocalLoss(0, task="multiclass")(logits, soft), F.cross_entropy(logits, soft))
     labels = F.one_hot(targets, 4)
     torch.testing.assert_close(
-        FocalLoss(0)(logits, labels), F.binary_cross_entropy_with_logits(logits, labels.double())
+        FocalLoss(0, task="multilabel")(logits, labels),
+        F.binary_cross_entropy_with_logits(logits, labels.double()),
     )
 
 
@@ -180,7 +181,7 @@ def test_dice_of_labels_and_soft_targets():
     y = F.one_hot(targets, 4)
     p = logits.sigmoid()
     score = (2 * (p * y).sum(0) / ((p**2).sum(0) + y.sum(0))).mean()
-    torch.testing.assert_close(DiceLoss()(logits, y), 1 - score)
+    torch.testing.assert_close(DiceLoss(task="multilabel")(logits, y), 1 - score)
     torch.testing.assert_close(DiceLoss(task="multiclass")(logits, y.double()), DiceLoss()(logits, targets))
 
 

@@ -65,7 +65,7 @@ def test_absent_labels_can_be_left_out_of_the_slack():
     matrix = torch.tensor([[[5.0, 1], [1, 3]], [[10.0, 0], [0, 0]]])
     bound = as_constraint("precision >= 0.5")
     assert bound.slack_over_labels(matrix).item() == pytest.approx(0.375 - 0.5)
-    assert bound.slack_over_labels(matrix, keep_absent=False).item() == pytest.approx(0.25)
+    assert bound.slack_over_labels(matrix, skip_absent=True).item() == pytest.approx(0.25)
 
 
 def test_no_positive_predictions_violate_the_constraint_without_nan():

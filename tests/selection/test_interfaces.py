@@ -37,7 +37,7 @@ def test_defaults_are_the_same(function):
 
 
 def test_compare_problem_has_the_parameters_of_compare():
-    checked = {"X", "y", "metric", "constraints", "preprocessor"}
+    checked = {"X", "y", "metric", "constraints", "preprocessor", "sample_weight", "groups"}
     rest = {name: one.default for name, one in parameters(ev.compare).items() if name not in checked}
     own = {name: one.default for name, one in parameters(compare_problem).items() if name != "problem"}
     assert own == rest

@@ -43,7 +43,7 @@ def test_a_problem_gives_what_its_arguments_give(data, preprocessor):
     assert model.comparison_.metric == again.comparison_.metric == "mcc"
     assert model.best_method_ == again.best_method_
     np.testing.assert_array_equal(model.predict(data), again.predict(data))
-    assert hasattr(model, "n_features_in_") == (preprocessor is None)
+    assert model.n_features_in_ == data.shape[1]
 
 
 def test_a_refit_with_a_preprocessor_accepts_tables():

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalign.tables import read, stream
+from evalign.tables import _read, read, stream
 
 ROWS = {"name": ["Zoë", "Bob"], "age": ["41", ""]}
 TEXT = "name,age\nZoë,41\nBob,\n"
@@ -26,7 +27,8 @@ def as_lists(table):
 
 
 def check_rejected(content, message):
-    for reading in (read, lambda source: list(stream(source, rows=1))):
+    rows = 1 + len(content) // 50  # a long file in a few chunks
+    for reading in (read, lambda source: list(stream(source, rows=rows))):
         with pytest.raises(ValueError, match=message) as raised:
             reading(io.BytesIO(content))
         assert "\n" not in str(raised.value)
@@ -273,3 +275,22 @@ def test_any_text_is_read_back(rows, separator, quoting):
     expected = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
     assert as_lists(read(io.BytesIO(content))) == expected
     assert as_lists(pd.concat(stream(io.BytesIO(content), rows=2))) == expected
+
+
+@pytest.mark.parametrize("quoted", ['"x,\n""y"""', '""', '"\r\n"', '5" pipe', 'a"b"', '"a"b'])
+def test_rows_across_blocks_are_the_same_as_in_one(quoted, monkeypatch):
+    """Whatever lies at the end of a block: quotes, escaped quotes and line breaks inside of them."""
+    content = "a,b\n" + "".join(f"{number},{quoted}\n" for number in range(40))
+    whole = read(io.BytesIO(content.encode())).values.tolist()
+    assert len(whole) == 40
+    for size in range(len(quoted) + 6, len(quoted) + 40):
+        monkeypatch.setattr(_read, "_BLOCK", size)
+        assert read(io.BytesIO(content.encode())).values.tolist() == whole
+
+
+def test_an_abandoned_stream_leaves_no_thread():
+    before = threading.active_count()
+    chunks = stream(io.BytesIO(b"a,b\n" + b"1,2\n" * 1_000_000 + b"1\n"), rows=10)
+    next(chunks)
+    chunks.close()
+    assert threading.active_count() == before

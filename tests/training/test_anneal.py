@@ -6,8 +6,10 @@ import math
 import pytest
 
 from evalign import MetricLoss
+from evalign.metrics import NAMED
 from evalign.softsets import SigmoidStep
 from evalign.training import Anneal
+from evalign.training._monitor import resolve_mode
 
 
 def run(values, **settings):
@@ -155,3 +157,53 @@ def test_a_loss_with_a_fixed_step_cannot_be_annealed():
 
 def test_repr():
     assert repr(Anneal(MetricLoss("f1"))) == "Anneal(temperature=0.2, best=inf, done=False)"
+
+
+def test_maximising_is_minimising_the_negative():
+    values = [0.1, 0.3, 0.3, 0.2, 0.35, 0.3, 0.3, 0.36, 0.2, 0.2, 0.2, 0.2]
+    settings = {"decay": 0.5, "patience": 2, "rounds": 2}
+    highest, warm = run(values, mode="max", **settings)
+    lowest, cool = run([-value for value in values], **settings)
+    assert warm == cool
+    assert warm[-1] < 0.2
+    assert highest.best == -lowest.best == 0.36
+    assert highest.done == lowest.done
+    restored = Anneal(MetricLoss("f1"), mode="max", **settings)
+    restored.load_state_dict(json.loads(json.dumps(highest.state_dict())))
+    assert restored.state_dict() == highest.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("names", "mode"),
+    [
+        ("val_loss valid_loss eval_loss loss eval_b_loss train/loss_epoch hammingLoss f1_loss", "min"),
+        ("val_error test_error_rate valid_err val_cost eval_perplexity brier_score val/fpr", "min"),
+        ("val_f1 eval_f1 valid_acc val_acc eval_accuracy test_f1_macro macro_f1 f1 val/F1", "max"),
+        ("val_auc val_auroc roc_auc val_balanced_accuracy eval_matthews_corrcoef val_mcc f1-score", "max"),
+        ("val_MulticlassF1Score BinaryAUROC val_acc/dataloader_idx_0 neg_log_loss weighted_recall", "max"),
+    ],
+)  # fmt: skip
+def test_the_mode_of_a_monitored_value(names, mode):
+    assert {name: resolve_mode("auto", name) for name in names.split()} == dict.fromkeys(names.split(), mode)
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_every_metric_of_the_library_is_known(name):
+    metric = NAMED[name]([[0, 1], [1, 0]]) if name == "cost" else NAMED[name]()
+    wanted = "max" if metric.higher_is_better else "min"
+    for monitor in (name, f"val_{name}", f"valid_{name}", f"eval_{name}_macro", f"test/{name}"):
+        assert resolve_mode("auto", monitor) == wanted
+
+
+@pytest.mark.parametrize("name", ["val_quality", "1-f1", "val_f1_std", "eval_gap", "temperature", "", "val"])
+def test_what_is_not_known_must_be_said(name):
+    with pytest.raises(ValueError, match=f"Expected `mode` to be 'min' or 'max' for the monitor '{name}'"):
+        resolve_mode("auto", name)
+    assert [resolve_mode(mode, name) for mode in ("min", "max")] == ["min", "max"]
+
+
+def test_a_wrong_mode_is_refused():
+    with pytest.raises(ValueError, match="Expected `mode` to be 'min' or 'max', but got 'auto'"):
+        Anneal(MetricLoss("f1"), mode="auto")
+    with pytest.raises(ValueError, match="Expected `mode` to be 'auto', 'min' or 'max', but got 'up'"):
+        resolve_mode("up", "val_loss")

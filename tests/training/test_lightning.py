@@ -5,16 +5,17 @@ import sys
 
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from evalign import MetricLoss
+from evalign import MetricLoss, StratifiedBatchSampler
 
 pytest.importorskip("lightning")
 import lightning
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from evalign.training.lightning import AnnealCallback
+from evalign.training.lightning import AnnealCallback, EpochMetric
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -153,6 +154,32 @@ def test_resuming_from_a_checkpoint_equals_no_interruption(tmp_path, best_before
         torch.testing.assert_close(second.network.state_dict()[name], weight)
 
 
+def test_a_resumed_run_draws_the_stratified_batches_of_the_same_epochs(tmp_path):
+    class Records(Model):
+        def __init__(self):
+            super().__init__()
+            self.batches = []
+
+        def training_step(self, batch, _):
+            self.batches.append(batch[0][:, 0].tolist())
+            return self(batch)
+
+    def run(epochs, ckpt_path=None):
+        model = Records()
+        sampler = StratifiedBatchSampler(TRAIN.dataset.tensors[1], 20)
+        callback = ModelCheckpoint(tmp_path, filename=f"{epochs}", save_top_k=-1)
+        trainer = lightning.Trainer(
+            max_epochs=epochs, accelerator="cpu", callbacks=[callback], logger=False,
+            enable_progress_bar=False, enable_model_summary=False, limit_val_batches=0,
+        )  # fmt: skip
+        trainer.fit(model, DataLoader(TRAIN.dataset, batch_sampler=sampler), ckpt_path=ckpt_path)
+        return model.batches
+
+    whole, first = run(3), run(2)
+    assert whole == first + run(3, ckpt_path=tmp_path / "2.ckpt")
+    assert whole[:4] != whole[4:8]
+
+
 def test_checkpoints_load_without_executing_anything(tmp_path):
     model = Model()
     callback = AnnealCallback(model.loss, decay=0.5, patience=1)
@@ -163,6 +190,103 @@ def test_checkpoints_load_without_executing_anything(tmp_path):
     other.load_state_dict(state)
     assert other.anneal.history == callback.anneal.history
     assert other.anneal.temperature == callback.anneal.temperature
+
+
+class LogsAllRows(Model):
+    def __init__(self, **settings):
+        super().__init__()
+        self.loss = MetricLoss(**{"metric": "f1", **settings})
+        self.valid_loss, self.valid_f1 = EpochMetric(self.loss), EpochMetric("f1")
+
+    def validation_step(self, batch, _):
+        logits = self.network(batch[0])
+        self.valid_loss.update(logits, batch[1])
+        self.valid_f1(logits, batch[1])
+        self.log("val_loss", self.valid_loss)
+        self.log("val_f1", self.valid_f1)
+
+
+LOSSES = {
+    "f1": {},
+    "anchor": {"anchor": 0.5, "memory": 0.9},
+    "constraint": {"metric": "recall", "constraints": ["precision >= 0.9"]},
+}
+
+
+@pytest.mark.filterwarnings("error:.*seems to be a mean")
+@pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES)
+def test_small_validation_batches_give_the_loss_of_all_rows(settings):
+    model = LogsAllRows(**settings)
+    callback = AnnealCallback(model.loss, decay=0.5, patience=1, rounds=9, tolerance=0.02)
+    trainer = fit(model, callback, epochs=12, valid=DataLoader(VALID.dataset, batch_size=7))
+    temperatures, losses = zip(*callback.anneal.history, strict=True)
+    assert temperatures[-1] < 0.2
+    assert validation_loss(model.eval()) == pytest.approx(min(losses), abs=1e-6)
+    (logged,) = trainer.validate(model, DataLoader(VALID.dataset, batch_size=7), verbose=False)
+    assert logged["val_loss"] == pytest.approx(min(losses), abs=1e-6)
+    x, y = VALID.dataset.tensors
+    assert logged["val_f1"] == pytest.approx(f1_score(y, model.network(x).argmax(1)), abs=1e-6)
+
+
+def test_an_epoch_metric_adds_nothing_to_the_weights():
+    assert LogsAllRows().state_dict().keys() == Model().state_dict().keys()
+
+
+def test_a_mean_over_batches_is_reported():
+    model = Model()
+    callback = AnnealCallback(model.loss, patience=1)
+    with pytest.warns(
+        UserWarning, match=r"'val_loss' seems to be a mean .* 12 times.* EpochMetric"
+    ) as caught:
+        fit(model, callback, epochs=2, valid=DataLoader(VALID.dataset, batch_size=7))
+    assert len([one for one in caught if "EpochMetric" in str(one.message)]) == 1, "once is enough"
+    assert not model.loss._forward_hooks
+
+
+def test_a_loss_outside_the_module_is_validated_in_eval_mode():
+    loss = MetricLoss("recall", constraints=["precision >= 0.99"], multiplier_learning_rate=5.0)
+
+    class Outside(Model):
+        def forward(self, batch):
+            return loss(self.network(batch[0]), batch[1])
+
+    model = Outside()
+    callback = AnnealCallback(loss, restore_best=False)
+    trainer = fit(model, callback, epochs=5)
+    assert loss.multipliers.item() > 1
+    assert loss.training
+    assert callback.anneal.history[-1][1] == pytest.approx(validation_loss_of(model, loss.eval()))
+    assert abs(callback.anneal.history[-1][1] - validation_loss_of(model, loss.train())) > 0.1
+    assert trainer.current_epoch == 5
+
+
+def validation_loss_of(model, loss):
+    x, y = VALID.dataset.tensors
+    with torch.no_grad():
+        return loss(model.network(x), y).item()
+
+
+class LogsAccuracy(Model):
+    def validation_step(self, batch, _):
+        self.log("val_acc", (self.network(batch[0]).argmax(1) == batch[1]).float().mean())
+
+
+@pytest.mark.parametrize(("settings", "best"), [({}, max), ({"mode": "max"}, max), ({"mode": "min"}, min)])
+def test_a_monitored_metric_is_maximised_by_default(settings, best):
+    model = LogsAccuracy()
+    callback = AnnealCallback(model.loss, monitor="val_acc", **settings, **COOL)
+    trainer = fit(model, callback)
+    scores = [value for _, value in callback.anneal.history]
+    assert min(scores) < max(scores)
+    (logged,) = trainer.validate(model, VALID, verbose=False)
+    assert logged["val_acc"] == pytest.approx(best(scores))
+
+
+def test_an_unknown_monitor_needs_a_mode():
+    with pytest.raises(
+        ValueError, match="Expected `mode` to be 'min' or 'max' for the monitor 'val_quality'"
+    ):
+        AnnealCallback(MetricLoss("f1"), monitor="val_quality")
 
 
 def test_a_nan_loss_does_not_count_as_an_improvement():

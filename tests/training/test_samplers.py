@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, SequentialSampler, TensorDataset
 
 from evalign.training import DistributedStratifiedBatchSampler, StratifiedBatchSampler
 
@@ -258,6 +258,26 @@ def test_processes_are_taken_from_torch_distributed(monkeypatch):
     monkeypatch.setattr("torch.distributed.get_rank", lambda: 2)
     given_ranks = DistributedStratifiedBatchSampler(SKEWED, 8, num_replicas=3, rank=2)
     assert list(DistributedStratifiedBatchSampler(SKEWED, 8)) == list(given_ranks)
+
+
+@pytest.mark.parametrize("kind", [StratifiedBatchSampler, DistributedStratifiedBatchSampler])
+def test_processes_are_taken_from_a_distributed_sampler(kind):
+    """As Lightning passes it."""
+    for rank in (0, 1):
+        sampler = DistributedSampler(SKEWED, num_replicas=2, rank=rank)
+        wanted = DistributedStratifiedBatchSampler(SKEWED, 8, num_replicas=2, rank=rank)
+        assert list(kind(SKEWED, 8, sampler=sampler)) == list(wanted)
+    with pytest.raises(ValueError, match="Expected `sampler` to be a DistributedSampler, but got Sequential"):
+        kind(SKEWED, 8, sampler=SequentialSampler(SKEWED))
+
+
+def test_a_sampler_in_place_of_targets_is_explained():
+    """Lightning passes it to a batch sampler that it cannot create again."""
+    sampler = DistributedSampler(SKEWED, num_replicas=2, rank=0)
+    with pytest.raises(
+        ValueError, match="got a DistributedSampler.* create the sampler in `train_dataloader`"
+    ):
+        StratifiedBatchSampler(sampler, batch_size=8, drop_last=False)
 
 
 @pytest.mark.parametrize(

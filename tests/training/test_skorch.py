@@ -84,6 +84,57 @@ def test_the_history_is_what_annealing_by_hand_gives():
     assert anneal.done
 
 
+SETTINGS = {
+    "f1": {},
+    "anchor": {"criterion__anchor": 0.5, "criterion__memory": 0.9},
+    "constraint": {"criterion__metric": "recall", "criterion__constraints": ["precision >= 0.9"]},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_small_validation_batches_give_the_loss_of_all_rows(settings):
+    """The history with batches of 7 is that with one batch, for all columns that depend on the loss."""
+    cool = {"decay": 0.5, "patience": 1, "rounds": 9, "tolerance": 0.02}
+    one, many = (
+        make(AnnealCallback(**cool), max_epochs=20, iterator_valid__batch_size=size, **settings).fit(*TRAIN)
+        for size in (-1, 7)
+    )
+    assert len(one.history[-1]["batches"]) == 2
+    assert len(many.history[-1]["batches"]) == 13
+    assert one.history[-1, "temperature"] < 0.2
+    assert many.history[:, "valid_loss"] == pytest.approx(one.history[:, "valid_loss"], abs=1e-6)
+    for column in ("temperature", "valid_loss_best"):
+        assert many.history[:, column] == one.history[:, column]
+    assert validation_loss(many) == pytest.approx(min(many.history[:, "valid_loss"]), abs=1e-6)
+
+
+def test_ctrl_c_during_validation_leaves_the_criterion_as_it_was():
+    class Stop(Callback):
+        def on_batch_begin(self, net, training=None, **kwargs):
+            if len(net.history) == 3 and not training:
+                raise KeyboardInterrupt
+
+    net = make(None, callbacks=[AnnealCallback(restore_best=False), Stop()], iterator_valid__batch_size=9)
+    net.fit(*TRAIN)
+    assert len(net.history) == 2 or "valid_loss" not in net.history[-1]
+    assert not net.criterion_._forward_hooks
+    logits, targets = torch.randn(10, 2), torch.randint(2, (10,))
+    assert net.criterion_(logits, targets) == MetricLoss("f1")(logits, targets)
+
+
+def test_sample_weights_in_an_own_loss():
+    class Weighted(NeuralNetClassifier):
+        def get_loss(self, y_pred, y_true, X=None, training=False):
+            return self.criterion_(y_pred, y_true, sample_weight=X[:, 1].abs()) + 1
+
+    one, many = (
+        make(AnnealCallback(), Weighted, max_epochs=3, iterator_valid__batch_size=size).fit(*TRAIN)
+        for size in (-1, 7)
+    )
+    assert many.history[:, "valid_loss"] == pytest.approx(one.history[:, "valid_loss"], abs=1e-6)
+    assert one.history[-1, "valid_loss"] > 1
+
+
 def test_without_restore_best_the_last_weights_remain():
     net = make(AnnealCallback(restore_best=False, decay=0.5, patience=3, rounds=2)).fit(*TRAIN)
     net.criterion_.temperature = net.history[-1, "temperature"]
@@ -192,3 +243,22 @@ def test_without_skorch_the_error_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "evalign.training.skorch")
     with pytest.raises(ImportError, match=r"pip install 'evalign\[skorch\]'"):
         importlib.import_module("evalign.training.skorch")
+
+
+@pytest.mark.parametrize(("settings", "best"), [({}, max), ({"mode": "max"}, max), ({"mode": "min"}, min)])
+def test_a_monitored_metric_is_maximised_by_default(settings, best):
+    callback = AnnealCallback(monitor="valid_acc", decay=0.5, patience=3, rounds=2, **settings)
+    net = make(callback, predict_nonlinearity=None).fit(*TRAIN)
+    scores = net.history[:, "valid_acc"]
+    assert min(scores) < max(scores)
+    assert (net.predict(VALID[0]) == VALID[1]).mean() == pytest.approx(best(scores))
+
+
+def test_an_unknown_monitor_needs_a_mode():
+    with pytest.raises(ValueError, match="Expected `mode` to be 'min' or 'max' for the monitor 'dur'"):
+        make(AnnealCallback(monitor="dur")).fit(*TRAIN)
+
+
+def test_the_values_of_the_paper_with_a_metric():
+    net = make(AnnealCallback(Anneal.east, monitor="valid_acc"), max_epochs=2).fit(*TRAIN)
+    assert net.callbacks_[-2][1].anneal_.mode == "max"

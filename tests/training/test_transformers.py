@@ -5,16 +5,24 @@ import sys
 
 import pytest
 import torch
+from sklearn.metrics import f1_score, matthews_corrcoef
 from torch import nn
 
-from evalign import MetricLoss
+from evalign import MetricLoss, metrics
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from accelerate.state import GradientState
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    Trainer,
+    TrainingArguments,
+)
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from evalign.training.transformers import AnnealCallback, metric_loss
+from evalign.training.transformers import AnnealCallback, metric_loss, metric_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -47,7 +55,7 @@ def bert(**settings):
     return BertForSequenceClassification(config)
 
 
-def make(folder, loss, callbacks=(), model=None, valid=VALID, **settings):
+def make(folder, loss, callbacks=(), model=None, valid=VALID, compute_metrics=None, **settings):
     defaults = {
         "eval_strategy": "epoch",
         "save_strategy": "no",
@@ -68,6 +76,7 @@ def make(folder, loss, callbacks=(), model=None, valid=VALID, **settings):
         train_dataset=TRAIN,
         eval_dataset=valid,
         compute_loss_func=metric_loss(loss),
+        compute_metrics=compute_metrics,
         callbacks=list(callbacks),
     )
 
@@ -110,15 +119,123 @@ def test_without_restore_best_the_last_weights_remain(tmp_path):
     assert last > callback.anneal.best + 1e-3
 
 
-def test_the_trainer_evaluates_with_the_loss(tmp_path):
-    """In one batch it is the loss itself, in many their mean."""
-    loss = MetricLoss("mcc", temperature=0.1)
-    model = bert()
-    one = make(tmp_path, loss, model=model).evaluate()["eval_loss"]
-    assert one == pytest.approx(loss_of(model, loss, VALID))
-    two = make(tmp_path, loss, model=model, per_device_eval_batch_size=32).evaluate()["eval_loss"]
-    halves = [loss_of(model, loss, half) for half in (VALID[:32], VALID[32:])]
-    assert two == pytest.approx(sum(halves) / 2)
+LOSSES = {
+    "f1": {"metric": "f1"},
+    "mcc": {"metric": "mcc", "temperature": 0.1, "class_weight": [1.0, 3.0], "memory": 0.9},
+    "anchor": {"metric": "f1", "anchor": 0.5},
+    "constraint": {"metric": "recall", "constraints": ["precision >= 0.9"]},
+}
+
+
+@pytest.mark.parametrize("batch_size", [64, 32, 8, 7])
+@pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES)
+def test_the_evaluation_loss_is_that_of_all_rows(tmp_path, settings, batch_size):
+    """However many batches there are, in every evaluation."""
+    loss, model = MetricLoss(**settings), bert()
+    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=batch_size)
+    wanted = loss_of(model, loss.eval(), VALID)
+    for _ in range(2):
+        assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted, abs=1e-6)
+    assert trainer.predict(VALID).metrics["test_loss"] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_small_batches_anneal_as_one_batch(tmp_path):
+    histories = []
+    for batch_size in (64, 7):
+        loss = MetricLoss("f1")
+        callback = AnnealCallback(loss, **COOL)
+        make(tmp_path, loss, [callback], num_train_epochs=12, per_device_eval_batch_size=batch_size).train()
+        histories.append(callback.anneal.history)
+    assert histories[0][-1][0] < 0.2
+    for one, many in zip(*histories, strict=True):
+        assert one == pytest.approx(many, abs=1e-6)
+
+
+def test_an_interrupted_evaluation_does_not_count(tmp_path):
+    class Interrupted(type(bert())):
+        calls = 0
+
+        def forward(self, input_ids, labels=None):
+            self.calls += 1
+            if self.calls == 3:
+                raise KeyboardInterrupt
+            return super().forward(input_ids)
+
+    loss, model = MetricLoss("f1"), Interrupted(bert().config)
+    model.load_state_dict(bert().state_dict())
+    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=8)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.evaluate()
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(loss_of(bert(), loss, VALID), abs=1e-6)
+    GradientState._reset_state()  # it still contains the interrupted loader
+
+
+def test_a_loader_that_is_used_again(tmp_path, monkeypatch):
+    loss, model = MetricLoss("f1"), bert()
+    trainer = make(tmp_path, loss, model=model, per_device_eval_batch_size=8)
+    loader = trainer.get_eval_dataloader()
+    monkeypatch.setattr(trainer, "get_eval_dataloader", lambda *_: loader)
+    first = trainer.evaluate()["eval_loss"]
+    model.classifier.bias.data = torch.tensor([0.0, 1.0])
+    second = trainer.evaluate()["eval_loss"]
+    assert second == pytest.approx(loss_of(model, loss, VALID), abs=1e-6)
+    assert abs(first - second) > 1e-3
+
+
+def test_outside_of_an_evaluation_the_loss_is_that_of_the_batch():
+    loss = MetricLoss("f1")
+    compute, logits, labels = metric_loss(loss), torch.randn(12, 3), torch.randint(3, (12,))
+    with torch.no_grad():
+        for rows in (slice(0, 5), slice(5, 12)):
+            value = compute(logits[rows], labels[rows])
+            torch.testing.assert_close(value, loss(logits[rows], labels[rows]))
+
+
+def tagged(rows, seed):
+    """Sentences with a label for each token, of different numbers of tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(1, 30, (rows, 8), generator=generator)
+    labels = (ids > 14).long() ^ (torch.rand(rows, 8, generator=generator) < 0.1).long()
+    labels[torch.arange(8) >= torch.randint(1, 9, (rows, 1), generator=generator)] = -100
+    return [{"input_ids": row, "labels": label} for row, label in zip(ids, labels, strict=True)]
+
+
+def test_labels_for_tokens_in_small_batches(tmp_path):
+    torch.manual_seed(0)
+    model, loss, rows = BertForTokenClassification(bert().config), MetricLoss("f1"), tagged(30, 0)
+    trainer = make(tmp_path, loss, model=model, valid=rows, per_device_eval_batch_size=8)
+    batch = whole(rows)
+    with torch.no_grad():
+        wanted = loss(model.eval()(batch["input_ids"]).logits.mT, batch["labels"]).item()
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch_eval_metrics": True}, {"eval_accumulation_steps": 2}])
+def test_metrics_of_all_rows(tmp_path, settings):
+    model, scores = bert(), metric_scores(f1="f1", mcc=metrics.mcc())
+    settings = {"compute_metrics": scores, "per_device_eval_batch_size": 7, **settings}
+    trainer = make(tmp_path, MetricLoss("f1"), model=model, **settings)
+    batch = whole(VALID)
+    with torch.no_grad():
+        predicted = model.eval()(batch["input_ids"]).logits.argmax(1)
+    for _ in range(2):
+        logged = trainer.evaluate()
+        assert logged["eval_f1"] == pytest.approx(f1_score(batch["labels"], predicted), abs=1e-6)
+        assert logged["eval_mcc"] == pytest.approx(matthews_corrcoef(batch["labels"], predicted), abs=1e-6)
+
+
+def test_metrics_of_tokens(tmp_path):
+    torch.manual_seed(0)
+    model, rows = BertForTokenClassification(bert().config), tagged(30, 0)
+    settings = {"compute_metrics": metric_scores(f1="f1"), "batch_eval_metrics": True}
+    trainer = make(
+        tmp_path, MetricLoss("f1"), model=model, valid=rows, per_device_eval_batch_size=8, **settings
+    )
+    batch = whole(rows)
+    keep = batch["labels"] != -100
+    with torch.no_grad():
+        predicted = model.eval()(batch["input_ids"]).logits.argmax(-1)
+    assert trainer.evaluate()["eval_f1"] == pytest.approx(f1_score(batch["labels"][keep], predicted[keep]))
 
 
 @pytest.mark.parametrize("sizes", [(32, 2), (16, 4)])
@@ -181,22 +298,127 @@ def test_a_batch_with_only_ignored_labels():
     assert (logits.grad == 0).all()
 
 
-def test_resuming_from_a_checkpoint_restores_the_temperature(tmp_path):
-    whole_run, resumed = (AnnealCallback(MetricLoss("f1"), decay=0.5, patience=1) for _ in range(2))
-    make(tmp_path, whole_run.anneal.loss, [whole_run], num_train_epochs=12).train()
-    trainer = make(
-        tmp_path, whole_run.anneal.loss, [AnnealCallback(whole_run.anneal.loss, decay=0.5, patience=1)],
-        save_strategy="epoch", num_train_epochs=8,
-    )  # fmt: skip
+def test_evaluation_leaves_the_multipliers_out(tmp_path):
+    """With and without the callback, also for a loss that was left in the wrong mode."""
+    loss = MetricLoss("recall", constraints=["precision >= 0.99"], multiplier_learning_rate=5.0)
+    trainer = make(tmp_path, loss, num_train_epochs=4)
     trainer.train()
-    assert trainer.state.global_step == 8
-    again = make(tmp_path, resumed.anneal.loss, [resumed], num_train_epochs=12)
-    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
-    temperatures, losses = zip(*resumed.anneal.history, strict=True)
-    reference = list(zip(*whole_run.anneal.history, strict=True))
-    assert temperatures == reference[0]
-    assert temperatures[7] < 0.2
-    assert losses == pytest.approx(reference[1])
+    assert loss.multipliers.item() > 1
+    for mode in (True, False):
+        loss.train(mode)
+        value = trainer.evaluate()["eval_loss"]
+        assert value == pytest.approx(loss_of(trainer.model, loss.eval(), VALID))
+        assert abs(value - loss_of(trainer.model, loss.train(), VALID)) > 0.1
+    before = loss.eval().multipliers.clone()
+    trainer.train()
+    assert not torch.equal(loss.multipliers, before), "after an evaluation the loss learns again"
+
+
+RESUMED = {"decay": 0.7, "patience": 2, "rounds": 3}
+
+
+def resumable_loss():
+    return MetricLoss("f1", memory=0.9, constraints=["precision >= 0.9"], multiplier_learning_rate=0.5)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """A whole run with a checkpoint of every epoch."""
+    folder, loss = tmp_path_factory.mktemp("whole"), resumable_loss()
+    callback = AnnealCallback(loss, **RESUMED)
+    settings = {"save_strategy": "epoch", "per_device_train_batch_size": 32, "learning_rate": 0.02}
+    trainer = make(folder, loss, [callback], num_train_epochs=10, **settings)
+    trainer.train()
+    losses = [value for _, value in callback.anneal.history]
+    return folder, trainer, callback, losses.index(min(losses)), settings
+
+
+@pytest.mark.parametrize("pause", ["before the best", "at the best", "after the best"])
+def test_resuming_from_a_checkpoint_equals_no_interruption(uninterrupted, pause):
+    """Temperature, memory, multipliers, the best weights so far, and everything that depends on them."""
+    folder, whole, callback, best, settings = uninterrupted
+    assert 2 <= best <= len(callback.anneal.history) - 4
+    epoch = best + 1 + {"before the best": -1, "at the best": 0, "after the best": 2}[pause]
+    checkpoint = folder / f"checkpoint-{2 * epoch}"
+    assert (checkpoint / "best.safetensors").exists() == (pause == "after the best")
+    loss = resumable_loss()
+    resumed = AnnealCallback(loss, **RESUMED)
+    trainer = make(folder, loss, [resumed], num_train_epochs=10, **{**settings, "save_strategy": "no"})
+    trainer.train(resume_from_checkpoint=str(checkpoint))
+    assert resumed.anneal.history == callback.anneal.history
+    assert loss.temperature == callback.anneal.loss.temperature
+    for name in ("running_confusion", "running_hard", "multipliers"):
+        torch.testing.assert_close(getattr(loss, name), getattr(callback.anneal.loss, name), rtol=0, atol=0)
+    for name, weight in whole.model.state_dict().items():
+        torch.testing.assert_close(trainer.model.state_dict()[name], weight, rtol=0, atol=0)
+
+
+def test_a_checkpoint_moved_elsewhere_warns_that_the_best_weights_are_missing(uninterrupted, tmp_path):
+    folder, _, _, best, settings = uninterrupted
+    loss = resumable_loss()
+    trainer = make(tmp_path, loss, [AnnealCallback(loss, **RESUMED)], num_train_epochs=best + 4, **settings)
+    with pytest.warns(UserWarning, match=f"best.safetensors with the best weights .* step {2 * best + 2}"):
+        trainer.train(resume_from_checkpoint=str(folder / f"checkpoint-{2 * (best + 3)}"))
+
+
+def test_two_callbacks_resume_from_their_own_states(tmp_path):
+    def callbacks(loss):
+        return [
+            AnnealCallback(loss, restore_best=False),
+            AnnealCallback(other, monitor="eval_runtime", mode="min"),
+        ]
+
+    loss, other = MetricLoss("f1", memory=0.9), MetricLoss("mcc", temperature=0.1, memory=0.5)
+    other(torch.randn(8, 3), torch.randint(3, (8,)))
+    make(tmp_path, loss, callbacks(loss), save_strategy="epoch", num_train_epochs=2).train()
+    wanted = loss.running_confusion, other.running_confusion
+    loss, other = MetricLoss("f1", memory=0.9), MetricLoss("mcc", memory=0.5)
+    trainer = make(tmp_path, loss, callbacks(loss), num_train_epochs=2)
+    trainer.train(resume_from_checkpoint=True)
+    assert torch.equal(loss.running_confusion, wanted[0])
+    assert torch.equal(other.running_confusion, wanted[1])
+
+
+def test_callbacks_made_from_a_checkpoint_are_refused(uninterrupted):
+    folder, *_, settings = uninterrupted
+    loss = resumable_loss()
+    trainer = make(
+        folder, loss, [AnnealCallback(loss)], restore_callback_states_from_checkpoint=True, **settings
+    )
+    with pytest.raises(ValueError, match=r"Use restore_callback_states_from_checkpoint=False"):
+        trainer.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
+
+
+def test_two_ways_to_restore_the_best_weights_are_refused(tmp_path):
+    loss = MetricLoss("f1")
+    settings = {"save_strategy": "epoch", "load_best_model_at_end": True, "num_train_epochs": 2}
+    trainer = make(tmp_path, loss, [AnnealCallback(loss)], **settings)
+    with pytest.raises(ValueError, match="Expected `restore_best` to be False with load_best_model_at_end"):
+        trainer.train()
+    make(tmp_path, loss, [AnnealCallback(loss, restore_best=False)], **settings).train()
+
+
+@pytest.mark.parametrize(("monitor", "mode"), [("eval_accuracy", "auto"), ("eval_quality", "max")])
+def test_a_monitored_metric_is_maximised(tmp_path, monitor, mode):
+    name = monitor.removeprefix("eval_")
+
+    def accuracy(prediction):
+        return {name: (prediction.predictions.argmax(1) == prediction.label_ids).mean()}
+
+    loss = MetricLoss("f1")
+    callback = AnnealCallback(loss, monitor=monitor, mode=mode, **COOL)
+    trainer = make(tmp_path, loss, [callback], compute_metrics=accuracy)
+    trainer.train()
+    scores = [value for _, value in callback.anneal.history]
+    assert callback.anneal.best == max(scores) > min(scores)
+    assert trainer.evaluate()[monitor] == max(scores)
+
+
+def test_an_unknown_monitor_needs_a_mode():
+    with pytest.raises(
+        ValueError, match="Expected `mode` to be 'min' or 'max' for the monitor 'eval_quality'"
+    ):
+        AnnealCallback(MetricLoss("f1"), monitor="eval_quality")
 
 
 def test_each_training_starts_at_the_highest_temperature(tmp_path):

@@ -1,9 +1,16 @@
 """The scikit-learn front: classifiers trained, boosted or decided by a metric."""
 
+from evalign.estimators._folds import Split, draw_shuffled, draw_splits
 from evalign.estimators._mlp import mlp
+from evalign.estimators._routing import find_fit_parameter, name_last_step, route_parameters
+from evalign.estimators._rows import check_targets
 from evalign.estimators._strategies import PhaseSettings, build_phases
 from evalign.estimators.booster import MetricBooster
 from evalign.estimators.decision import MetricDecision
 from evalign.estimators.network import MetricClassifier
 
-__all__ = ["MetricBooster", "MetricClassifier", "MetricDecision", "PhaseSettings", "build_phases", "mlp"]
+__all__ = [
+    "MetricBooster", "MetricClassifier", "MetricDecision", "PhaseSettings", "Split", "build_phases",
+    "check_targets", "draw_shuffled", "draw_splits", "find_fit_parameter", "mlp", "name_last_step",
+    "route_parameters",
+]  # fmt: skip

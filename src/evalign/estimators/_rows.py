@@ -8,19 +8,67 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from evalign._errors import expected, is_number, show
-from evalign._typing import Floats, Indices
+from evalign._typing import Floats
+from evalign.estimators._folds import Split, limit_folds
 
-#: Row numbers to train on, and to validate on.
-Split = tuple[Indices, Indices]
+
+def check_targets(y: Any) -> NDArray[Any]:
+    """Return the class of each row, or 0 and 1 of shape (n, L) for multilabel targets, without gaps.
+
+    >>> check_targets(["a", "b"]), check_targets([[0, 1], [True, False]]).tolist()
+    (array(['a', 'b'], dtype='<U1'), [[0, 1], [1, 0]])
+    """
+    if y is None:
+        raise ValueError("This classifier requires y to be passed, but the target y is None")
+    table = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    if table.ndim == 2 and table.shape[1] > 1:
+        return _check_label_table(table)
+    labels = column_or_1d(y, warn=True)
+    if len(labels) == 0:
+        raise expected("y", "with at least one row", "none")
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    if labels.dtype.kind == "O":
+        for row in np.flatnonzero([_is_missing(label) for label in labels])[:1]:
+            raise expected("y", "without missing labels", f"{show(labels[row])} in row {row}")
+        try:
+            np.unique(labels)
+        except TypeError as error:
+            raise expected("y", "with labels of one type", f"several ({error})") from None
+    check_classification_targets(labels)
+    return np.asarray(labels)
+
+
+def _check_label_table(table: NDArray[Any]) -> NDArray[Any]:
+    stray = table[~np.isin(table, (0, 1))]
+    if stray.size:
+        wanted = "with the class of each row, or 0 and 1 for each of several labels"
+        raise expected("y", wanted, f"{show(stray[0])} in {table.shape[1]} columns")
+    return table.astype(np.int64)
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA is neither equal nor unequal
+        return True
 
 
 def split_rows(y: NDArray[Any], n_bags: int, fraction: float, seed: int) -> list[Split]:
-    """Draw the training and validation rows of each bag: one split, or a fold per bag."""
+    """Draw the training and validation rows of each bag: one split, or a fold per bag.
+
+    There are at most as many bags as rows of the rarest class.
+    """
+    if n_bags > 1:
+        n_bags = limit_folds(n_bags, y, parts="bags")
     return draw_folds(y, n_bags, seed) if n_bags > 1 else [stratified_split(y, fraction, seed)]
 
 
@@ -51,9 +99,6 @@ def draw_folds(y: NDArray[Any], n_bags: int, seed: int) -> list[Split]:
     >>> [len(held_out) for _, held_out in draw_folds(np.array([0, 1] * 5), 5, seed=0)]
     [2, 2, 2, 2, 2]
     """
-    fewest = int(np.bincount(y).min())
-    if fewest < n_bags:
-        raise expected("n_bags", f"of at most {fewest}, the rows of the rarest class", n_bags)
     splitter = StratifiedKFold(n_bags, shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(len(y)), y))
 

@@ -28,8 +28,9 @@ from evalign.boosting import (
     train_stages,
 )
 from evalign.decisions import DecisionRule, Goal, Scaling, Standing, fit_rule, fit_scaling
+from evalign.estimators._folds import Split
 from evalign.estimators._progress import ProgressBar
-from evalign.estimators._rows import Split, as_class_weights, normalize_weights, split_rows
+from evalign.estimators._rows import as_class_weights, normalize_weights, split_rows
 from evalign.estimators._untrusted import check_lightgbm_text
 from evalign.estimators.persistence import SaveMixin
 from evalign.metrics import label_confusion

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
-from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
 
 from evalign import metrics
-from evalign._errors import expected, is_number, show
+from evalign._errors import expected, show
 from evalign._files import find_untrusted, pack_skops, unpack_skops
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import Calibration, DecisionRule, fit_calibration, fit_rule
-from evalign.estimators._rows import Split
+from evalign.estimators._folds import Split, draw_splits
+from evalign.estimators._responses import predict_response
+from evalign.estimators._routing import find_fit_parameter, name_last_step, route_parameters
+from evalign.estimators._rows import check_targets
 from evalign.estimators._untrusted import check_sklearn_trees
 from evalign.estimators.persistence import SaveMixin
 
@@ -36,19 +37,22 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     """Decide by the metric, whatever the classifier.
 
     The rule is fitted on probabilities of rows that the classifier was not trained on, one fold at a
-    time; then the classifier is trained on all rows. It does for any number of classes and with
-    constraints what scikit-learn's `TunedThresholdClassifierCV` does for two classes.
+    time; then the classifier is trained on all rows. It does for any number of classes, for multilabel
+    targets and with constraints what scikit-learn's `TunedThresholdClassifierCV` does for two classes.
 
     Args:
         estimator: A classifier with `predict_proba`, or with `decision_function`; scores are turned into
-            probabilities by Platt scaling (two classes) or a temperature.
+            probabilities by Platt scaling (two classes) or a temperature. Multilabel targets require
+            `predict_proba`.
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as "precision >= 0.9"; see `fit_rule`.
-        cv: The number of folds; a fraction in (0, 1) for one split; a splitter of scikit-learn;
-            `"out_of_bag"` for a forest or bagging, which is then trained only once: each row is scored only
-            by trees that did not see it (not available with weights of rows or classes: scikit-learn draws
-            heavy rows so often that none is left out of bag); or `"prefit"` if the classifier is already
-            fitted, on other rows.
+        cv: The number of folds (None: 5), fewer with a warning if a class has fewer rows; a fraction in
+            (0, 1) for one split; a splitter, or pairs (train, test) of row numbers, neither of which is
+            saved: the rule is fitted on the rows that are tested; `"out_of_bag"` for a forest or bagging,
+            which is then trained only once: each row is scored only by trees that did not see it (not
+            available with groups, nor with weights of rows or classes: scikit-learn draws heavy rows so
+            often that none is left out of bag); or `"prefit"` if the classifier is already fitted, on other
+            rows.
         refit: Train on all rows in the end. False is for one split or `"prefit"`.
         confidence: Satisfy the constraints with a margin, so that new rows satisfy them, too; see `fit_rule`.
         n_jobs: The number of folds fitted at a time; None fits one at a time and leaves the threads to the
@@ -56,12 +60,14 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         random_state: The seed of the folds.
 
     Attributes:
-        classes_: The class labels, sorted.
+        classes_: The class labels, sorted; for multilabel targets the numbers of the labels.
+        multilabel_: Whether there is any number of labels per row.
         estimator_: The classifier that predicts.
         rule_: The decision rule, fitted on all folds together.
         fold_rules_: The rule of each fold alone.
-        thresholds_: For two classes, their thresholds; the further apart, the less certain is the rule.
-        threshold_spread_: The standard deviation of the thresholds.
+        thresholds_: For two classes, their thresholds; the further apart, the less certain is the rule. For
+            multilabel targets, one row per fold and one column per label.
+        threshold_spread_: The standard deviation of the thresholds over the folds.
         validation_score_: The metric of the rule on the held-out rows.
 
     >>> from sklearn.datasets import make_classification
@@ -109,26 +115,45 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the rule on folds and the classifier on all rows; `fit_params` are passed to the classifier."""
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what scikit-learn's metadata routing passes to the classifier, the splitter and the rule."""
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
+        """Fit the rule on folds and the classifier on all rows.
+
+        Args:
+            X: The features, in any form that the classifier accepts.
+            y: The class of each row, or 0 and 1 of shape (n, L) for multilabel targets.
+            sample_weight: Weights of the rows, for the classifier (the last step of a pipeline) and the rule.
+            groups: The group of each row: the folds keep the rows of a group together. They are also passed
+                to a classifier with groups of its own.
+            **fit_params: Passed to the classifier, such as `step__sample_weight` for one step of a
+                pipeline and not for the rule. What has one value per row is divided among the folds.
+
+        With scikit-learn's metadata routing enabled, the classifier and the splitter receive what they
+        request.
+        """
         metric = metrics.as_metric(self.metric, scalar=True)
         constraints = metrics.as_constraints(self.constraints)
-        X, labels = indexable(X, _check_labels(y))
-        weight = self._check_weights(sample_weight, X)
-        parts = self._predict_held_out(X, labels, weight, fit_params)
+        rows = self._check_rows(X, y, sample_weight, groups, fit_params)
+        parts = self._predict_held_out(rows)
         self._set_features()
-        rows = np.concatenate([part.rows for part in parts])
+        held_out = np.concatenate([part.rows for part in parts])
         responses = np.concatenate([part.response for part in parts])
-        self.calibration_ = self._fit_calibration(responses, labels, weight, rows, parts)
+        self.calibration_ = self._fit_calibration(responses, rows, held_out, parts)
         p = self._to_probabilities(responses)
 
-        def fit_on(rows: Indices, p: Floats) -> DecisionRule:
+        def fit_on(held_out: Indices, p: Floats) -> DecisionRule:
+            weight = None if rows.weight is None else rows.weight[held_out]
+            classes = None if self.multilabel_ else list(self.classes_)
             return fit_rule(
-                p, labels[rows], metric, constraints, None if weight is None else weight[rows],
-                classes=list(self.classes_), confidence=self.confidence,
-            )  # fmt: skip
+                p, rows.y[held_out], metric, constraints, weight, classes=classes, confidence=self.confidence
+            )
 
-        self.rule_ = fit_on(rows, p)
+        self.rule_ = fit_on(held_out, p)
         self.validation_score_ = self.rule_.value
         self.fold_rules_ = [self.rule_]
         if len(parts) > 1:
@@ -144,112 +169,108 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             )
         return self
 
-    def _check_weights(self, sample_weight: Any, X: Any) -> Floats | None:
-        if sample_weight is None:
-            return None
-        prefit = isinstance(self.cv, str) and self.cv == "prefit"
-        if not prefit and not has_fit_parameter(self.estimator, "sample_weight"):
-            name = type(self.estimator).__name__
-            raise expected("sample_weight", f"to be None, since {name}.fit does not accept it", "weights")
-        return np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, fit_params: dict[str, Any]
+    ) -> TrainingRows:
+        """Check the arguments of `fit`, and find out what the classifier and the splitter receive."""
+        X, labels, groups = indexable(X, check_targets(y), groups)
+        groups = None if groups is None else column_or_1d(groups)
+        weight = None
+        if sample_weight is not None:
+            weight = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
+        if _routing_enabled():
+            routed = process_routing(self, "fit", sample_weight=weight, groups=groups, **fit_params)
+            return TrainingRows(
+                X, labels, weight, groups, routed["estimator"]["fit"], routed["splitter"]["split"]
+            )
+        is_prefit = isinstance(self.cv, str) and self.cv == "prefit"
+        if (
+            weight is not None
+            and not is_prefit
+            and find_fit_parameter(self.estimator, "sample_weight") is None
+        ):
+            wanted = f"to be None, since {name_last_step(self.estimator)}.fit does not accept it"
+            raise expected("sample_weight", wanted, "weights")
+        own = route_parameters(self.estimator, sample_weight=weight, groups=groups)
+        return TrainingRows(X, labels, weight, groups, own | fit_params)
 
-    def _predict_held_out(
-        self, X: Any, y: NDArray[Any], weight: Floats | None, fit_params: dict[str, Any]
-    ) -> list[HeldOut]:
+    def _predict_held_out(self, rows: TrainingRows) -> list[HeldOut]:
         """Predict rows by classifiers that were trained without them."""
+        self.multilabel_ = rows.y.ndim == 2
         if isinstance(self.cv, str) and self.cv == "prefit":
-            return [self._predict_prefit(X)]
-        self.classes_ = np.unique(y)
+            return [self._predict_prefit(rows)]
+        self.classes_ = np.arange(rows.y.shape[1]) if self.multilabel_ else np.unique(rows.y)
         if len(self.classes_) < 2:
             raise expected("y", "with at least two classes", f"1 class: {show(self.classes_[0])}")
-        if isinstance(self.cv, str) and self.cv == "out_of_bag":
-            return [self._predict_out_of_bag(X, y, weight, fit_params)]
-        return self._predict_folds(X, y, weight, fit_params)
+        if isinstance(self.cv, str):
+            if self.cv != "out_of_bag":
+                wanted = "to be folds, a fraction, a splitter, pairs (train, test), 'out_of_bag' or 'prefit'"
+                raise expected("cv", wanted, show(self.cv))
+            return [self._predict_out_of_bag(rows)]
+        return self._predict_folds(rows)
 
-    def _predict_prefit(self, X: Any) -> HeldOut:
+    def _predict_prefit(self, rows: TrainingRows) -> HeldOut:
         """Predict all rows by a classifier that is already fitted."""
         check_is_fitted(self.estimator)
-        self.estimator_, self.classes_ = self.estimator, self.estimator.classes_
-        response, is_probability = _predict_response(self.estimator, X, self.classes_)
+        self.estimator_ = self.estimator
+        self.classes_ = np.arange(rows.y.shape[1]) if self.multilabel_ else self.estimator.classes_
+        response, is_probability = predict_response(self.estimator, rows.X, self.classes_, self.multilabel_)
         return HeldOut(np.arange(len(response)), response, is_probability, self.estimator)
 
-    def _predict_out_of_bag(
-        self, X: Any, y: NDArray[Any], weight: Floats | None, fit_params: dict[str, Any]
-    ) -> HeldOut:
+    def _predict_out_of_bag(self, rows: TrainingRows) -> HeldOut:
         """Fit a bagged classifier on all rows; each of its parts leaves rows out by itself."""
         model = clone(self.estimator)
         if "oob_score" not in model.get_params(deep=False):
             raise expected("cv", "'out_of_bag' with a forest or bagging only", f"a {type(model).__name__}")
-        if weight is not None or getattr(model, "class_weight", None) is not None:
+        if rows.weight is not None or getattr(model, "class_weight", None) is not None:
             raise expected("cv", "to be folds with weights of rows or classes", "'out_of_bag'")
+        if rows.groups is not None:
+            raise expected("cv", "to be folds with groups", "'out_of_bag'")
+        if self.multilabel_ and (rows.y == rows.y[0]).all(0).any():
+            raise expected("cv", "to be folds with a label that is always 0 or always 1", "'out_of_bag'")
         with warnings.catch_warnings():
             # A row that every part was trained on is not used for the rule.
             warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores")
             warnings.filterwarnings("ignore", message="invalid value encountered in divide")
-            self.estimator_ = model.set_params(oob_score=True).fit(X, y, **fit_params)
+            self.estimator_ = model.set_params(oob_score=True).fit(rows.X, rows.y, **rows.fit_params)
         response = model.oob_decision_function_
         del model.oob_decision_function_  # one row per training row: not worth keeping or saving
-        rows = np.flatnonzero(np.isclose(response.sum(1), 1))
-        if rows.size == 0:
+        scored = np.isclose(response.sum(1), 1)
+        if self.multilabel_:  # (n, 2, L): the probabilities of 0 and of 1
+            response, scored = response[:, 1], scored.all(1)
+        if not scored.any():
             raise expected("estimator", "with enough parts that some rows are out of bag", f"{model}")
-        return HeldOut(rows, response[rows], True, model)
+        return HeldOut(np.flatnonzero(scored), response[scored], True, model)
 
-    def _predict_folds(
-        self, X: Any, y: NDArray[Any], weight: Floats | None, fit_params: dict[str, Any]
-    ) -> list[HeldOut]:
+    def _predict_folds(self, rows: TrainingRows) -> list[HeldOut]:
         """Fit the classifier without each fold in turn, and on all rows in the end."""
-        splits = self._split(X, y)
+        splits = draw_splits(self.cv, rows.X, rows.y, rows.groups, self.random_state, rows.split_params)
         if not self.refit and len(splits) > 1:
             raise expected("refit", "to be True with more than one fold", self.refit)
+        for number, (train, _) in enumerate(splits):
+            if not self.multilabel_ and len(known := np.unique(rows.y[train])) < 2:
+                wanted = "with two classes to train on in every fold"
+                raise expected("cv", wanted, f"only {show(known[0])} in fold {number}")
         parts: list[HeldOut] = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_fold)(self.estimator, X, y, weight, split, self.classes_, fit_params)
-            for split in splits
+            delayed(_fit_fold)(self.estimator, rows, split, self.classes_) for split in splits
         )
         if self.refit:
-            params = fit_params if weight is None else {**fit_params, "sample_weight": weight}
-            self.estimator_ = clone(self.estimator).fit(X, y, **params)
+            self.estimator_ = clone(self.estimator).fit(rows.X, rows.y, **rows.fit_params)
         else:
             self.estimator_ = parts[0].estimator
         return parts
 
-    def _split(self, X: Any, y: NDArray[Any]) -> list[Split]:
-        splitter: Any
-        if isinstance(self.cv, float):
-            if not 0 < self.cv < 1:
-                raise expected("cv", "in (0, 1) for one split", self.cv)
-            splitter = StratifiedShuffleSplit(1, test_size=self.cv, random_state=self.random_state)
-        elif is_number(self.cv):
-            if self.cv < 2:
-                raise expected("cv", "of at least 2 folds", self.cv)
-            fewest = int(np.unique(y, return_counts=True)[1].min())
-            n_folds = max(2, min(int(self.cv), fewest))
-            splitter = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
-        elif isinstance(self.cv, str) or not (
-            self.cv is None or hasattr(self.cv, "split") or isinstance(self.cv, Iterable)
-        ):
-            wanted = "to be a number of folds, a fraction, a splitter, 'out_of_bag' or 'prefit'"
-            raise expected("cv", wanted, show(self.cv))
-        else:
-            splitter = check_cv(self.cv, y, classifier=True)
-        with warnings.catch_warnings():
-            # A class too rare for every fold is held out in some folds only.
-            warnings.filterwarnings("ignore", message="The least populated class")
-            return list(splitter.split(X, y))
-
     def _fit_calibration(
-        self,
-        responses: Floats,
-        labels: NDArray[Any],
-        weight: Floats | None,
-        rows: Indices,
-        parts: list[HeldOut],
+        self, responses: Floats, rows: TrainingRows, held_out: Indices, parts: list[HeldOut]
     ) -> Calibration | None:
         """Fit how scores become probabilities; None if the classifier has probabilities."""
         if parts[0].is_probability:
             return None
-        targets = np.searchsorted(self.classes_, labels[rows])
-        method = "platt" if len(self.classes_) == 2 else "temperature"
-        return fit_calibration(responses, targets, method, None if weight is None else weight[rows])  # type: ignore[arg-type]
+        targets = np.searchsorted(self.classes_, rows.y[held_out])
+        weight = None if rows.weight is None else rows.weight[held_out]
+        return fit_calibration(
+            responses, targets, "platt" if len(self.classes_) == 2 else "temperature", weight
+        )
 
     def _set_features(self) -> None:
         """Adopt what the classifier knows about the features, if anything."""
@@ -257,26 +278,34 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
 
+    def _get_rule_classes(self) -> Any:
+        if self.rule_.classes is None and self.rule_.thresholds is not None:
+            return np.arange(len(self.rule_.thresholds))
+        return self.rule_.classes
+
     def _set_thresholds(self) -> None:
-        if len(self.classes_) == 2:
-            self.thresholds_ = np.array([rule.threshold for rule in self.fold_rules_])
-            self.threshold_spread_ = float(self.thresholds_.std())
+        if self.multilabel_ or len(self.classes_) == 2:
+            thresholds = np.array([rule.thresholds for rule in self.fold_rules_])
+            self.thresholds_ = thresholds if self.multilabel_ else thresholds[:, 0]
+            self.threshold_spread_ = self.thresholds_.std(0)
 
     def _to_probabilities(self, responses: Floats) -> Floats:
         return responses if self.calibration_ is None else self.calibration_.predict_proba(responses)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row by the rule."""
+        """Predict the class of each row by the rule, or 0 and 1 for each label."""
         p = self.predict_proba(X)
         return self.rule_.predict(p)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Predict the probabilities that the rule decides by."""
+        """Predict the probabilities that the rule decides by, one column per class or label."""
         check_is_fitted(self)
-        return self._to_probabilities(_predict_response(self.estimator_, X, self.classes_)[0])
+        return self._to_probabilities(
+            predict_response(self.estimator_, X, self.classes_, self.multilabel_)[0]
+        )
 
     def decision_function(self, X: Any) -> Floats:
-        """Return what decides, (n,) for two classes, else (n, d): its sign or argmax is the prediction."""
+        """Return what decides: its sign for two classes (n,) and labels (n, L), else the argmax of (n, d)."""
         p = self.predict_proba(X)
         return self.rule_.margins(p)
 
@@ -298,13 +327,29 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = unpack_skops(parts["estimator"], TRUSTED)
         check_sklearn_trees(self.estimator_)
         self.estimator = self.estimator_ if self.cv == "prefit" else clone(self.estimator_)
-        if not np.array_equal(self.estimator_.classes_, self.classes_):
-            wanted = "with a classifier for the classes of the model"
-            raise expected("folder", wanted, self.estimator_.classes_)
+        self.multilabel_ = self.rule_.classes is None
+        known = self.estimator_.classes_
+        if not (
+            len(known) == len(self.classes_) if self.multilabel_ else np.array_equal(known, self.classes_)
+        ):
+            raise expected("folder", "with a classifier for the classes of the model", known)
         self.fold_rules_ = [DecisionRule.from_json(text) for text in facts["fold_rules"]]
         numbers = facts["calibration"]
         self.calibration_ = None if numbers is None else Calibration.from_dict(numbers, self.classes_)
         self._set_thresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The arguments of `fit`, checked, and what `fit` of the classifier and the splitter receive of them."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: Floats | None
+    groups: NDArray[Any] | None
+    fit_params: dict[str, Any]
+    #: None without metadata routing: then a splitter receives the groups.
+    split_params: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,57 +362,12 @@ class HeldOut:
     estimator: Any
 
 
-def _fit_fold(
-    estimator: Any,
-    X: Any,
-    y: NDArray[Any],
-    weight: Floats | None,
-    split: Split,
-    classes: NDArray[Any],
-    fit_params: dict[str, Any],
-) -> HeldOut:
+def _fit_fold(estimator: Any, rows: TrainingRows, split: Split, classes: NDArray[Any]) -> HeldOut:
     """Fit a copy of the classifier on the rows to train on, and predict the others."""
     train, held_out = split
-    params = fit_params if weight is None else {**fit_params, "sample_weight": weight[train]}
-    model = clone(estimator).fit(_safe_indexing(X, train), y[train], **params)
-    response, is_probability = _predict_response(model, _safe_indexing(X, held_out), classes)
-    return HeldOut(np.asarray(held_out), response, is_probability, model)
-
-
-def _predict_response(model: Any, X: Any, classes: NDArray[Any]) -> tuple[Floats, bool]:
-    """Return probabilities, or else scores, one column per class; and whether they are probabilities.
-
-    A class that the model has not seen has probability 0, or a score below all others.
-    """
-    if hasattr(model, "predict_proba"):
-        response, is_probability = np.asarray(model.predict_proba(X), dtype=np.float64), True
-        absent = 0.0
-    elif hasattr(model, "decision_function"):
-        response, is_probability = np.asarray(model.decision_function(X), dtype=np.float64), False
-        absent = float(response.min()) - 1.0
-        if response.ndim == 1:
-            response = np.stack([-response / 2, response / 2], axis=1)
-    else:
-        wanted = "with `predict_proba` or `decision_function`"
-        raise expected("estimator", wanted, type(model).__name__)
-    if response.shape[1] != len(model.classes_):
-        wanted = f"with one column per class, {len(model.classes_)}"
-        raise expected("estimator", wanted, f"{type(model).__name__} with {response.shape[1]}")
-    if np.array_equal(model.classes_, classes):
-        return response, is_probability
-    table = np.full((len(response), len(classes)), absent)
-    table[:, np.searchsorted(classes, model.classes_)] = response
-    return table, is_probability
-
-
-def _check_labels(y: Any) -> NDArray[Any]:
-    """Return the labels as one array, checked as scikit-learn does."""
-    if y is None:
-        raise ValueError("MetricDecision requires y to be passed, but the target y is None")
-    labels = column_or_1d(y, warn=True)
-    if len(labels) == 0:
-        raise expected("y", "with at least one row", "none")
-    if labels.dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return np.asarray(labels)
+    params = _check_method_params(rows.X, rows.fit_params, indices=train)
+    model = clone(estimator).fit(_safe_indexing(rows.X, train), rows.y[train], **params)
+    response, is_probability = predict_response(
+        model, _safe_indexing(rows.X, held_out), classes, multilabel=rows.y.ndim == 2
+    )
+    return HeldOut(held_out, response, is_probability, model)

@@ -71,8 +71,8 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         validation_fraction: The fraction of rows held out for validation, stratified.
         class_weight: `"balanced"`, or a dictionary with one weight per class label.
         rule: Decide by a rule fitted on the validation rows; False predicts the largest probability.
-        n_bags: The number of networks. With more than one, each is validated on its own fold, and their
-            logits are averaged.
+        n_bags: The number of networks, at most the rows of the rarest class. With more than one, each is
+            validated on its own fold, and their logits are averaged.
         calibrate: Fit a temperature for `predict_proba` on the validation rows, since probabilities
             from a metric loss are pushed to 0 and 1.
         checkpoint: A folder for the state after every epoch; a killed `fit` that is called again with the
@@ -250,7 +250,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         """Split the rows into the parts of each bag, scaled by training rows."""
         splits = split_rows(y, int(self.n_bags), self.validation_fraction, seed)
         if not warm:
-            rows = np.arange(len(y)) if self.n_bags > 1 else splits[0][0]
+            rows = np.arange(len(y)) if len(splits) > 1 else splits[0][0]
             self.scaler_ = _fit_scaler(X[rows], None if weight is None else weight[rows])
 
         def take(rows: Indices) -> TrainingData:
@@ -454,9 +454,12 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             raise expected("network", "to be given, since the model was trained with one", None)
         tensors = unpack_tensors(parts["tensors"])
         self.scaler_ = _restore_scaler(facts, tensors)
+        # There are fewer networks than `n_bags` if a class had too few rows.
+        n_networks = len({name.split(".")[1] for name in tensors if name.startswith("network.")})
+        if not 1 <= n_networks <= int(self.n_bags):
+            raise expected("folder", f"with 1 to {self.n_bags} networks", n_networks)
         self.networks_ = [
-            self._restore_network(take_prefix(tensors, f"network.{number}"))
-            for number in range(int(self.n_bags))
+            self._restore_network(take_prefix(tensors, f"network.{number}")) for number in range(n_networks)
         ]
         self.history_ = facts["history"]
         self.n_iter_ = len(self.history_)

@@ -96,9 +96,14 @@ class SaveMixin:
             self.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
         self.validation_score_ = float(facts["validation_score"])
         self.rule_ = None if facts["rule"] is None else DecisionRule.from_json(facts["rule"])
-        classes: Any = self.classes_ if self.rule_ is None else self.rule_.classes
+        classes = self.classes_ if self.rule_ is None else self._get_rule_classes()
         if not np.array_equal(classes, self.classes_):
             raise expected("folder", "with a rule for the classes of the model", classes)
+
+    def _get_rule_classes(self) -> Any:
+        """Return the classes that the rule decides between."""
+        assert self.rule_ is not None
+        return self.rule_.classes
 
 
 def settings_to_json(model: Any) -> dict[str, Any]:
@@ -114,6 +119,8 @@ def settings_to_json(model: Any) -> dict[str, Any]:
     settings |= {"metric": metric.name, "constraints": [constraint.name for constraint in constraints]}
     state = settings["random_state"]
     settings["random_state"] = int(state) if isinstance(state, int | np.integer) else None
+    if not isinstance(settings.get("cv"), str | int | float | np.number | None):
+        settings["cv"] = None  # a splitter belongs to the rows of a fit, not to the model
     weights = settings.get("class_weight")
     if isinstance(weights, dict):
         settings["class_weight"] = list(weights.items())

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from evalign import metrics
 from evalign._errors import expected
-from evalign.losses._inputs import as_batch
-from evalign.metrics import Metric
+from evalign.metrics import Metric, as_batch
 
 # Each metric in the language of ap_perf: ap/an are the actual, pp/pn the predicted sums.
 _DEFINITIONS: dict[str, Callable[[Any, float], Any]] = {

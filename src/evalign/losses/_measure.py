@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,9 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign._torch import poison, world_size
-from evalign.losses._inputs import Batch
-from evalign.softsets import HardStep, binary_soft_confusion
+from evalign._torch import world_size
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,39 @@ class Measure:
         hard = None if joint.hard is None else joint.hard / scale
         return cls(joint.task, joint.confusion / scale, entropy, total, hard)
 
+    def double(self) -> Measure:
+        """The same without gradient and in double precision, in which any number of rows can be added up."""
+        dtype = torch.float32 if self.confusion.device.type == "mps" else torch.float64
+        confusion, entropy, hard = (
+            None if part is None else part.detach().to(dtype)
+            for part in (self.confusion, self.entropy, self.hard)
+        )
+        assert confusion is not None
+        return Measure(self.task, confusion, entropy, self.total, hard)
+
+    def pack(self) -> Tensor:
+        """The sums over rows in one vector, which can be added to that of other rows; see `unpack`."""
+        parts = [self.confusion, self.hard, self.entropy]
+        means = torch.cat([part.flatten() for part in parts if part is not None])
+        total = torch.as_tensor(self.total).to(means)
+        return torch.cat([total.view(1), means * total])
+
+    @classmethod
+    def unpack(cls, task: str, shape: Sequence[int], sums: Tensor) -> Measure:
+        """The measure of what `pack` returned; `shape` is that of the confusion matrix.
+
+        >>> one = Measure("multiclass", torch.eye(2) / 2, torch.tensor(0.5), total=4)
+        >>> Measure.unpack("multiclass", (2, 2), one.pack()).entropy
+        tensor(0.5000)
+        """
+        total, means = sums[0], sums[1:] / sums[0].clamp_min(torch.finfo(torch.float32).tiny)
+        size = math.prod(shape)
+        count = means.numel() // size  # one matrix or two
+        confusion, hard = (*torch.split(means[: count * size], size), None)[:2]
+        entropy = means[-1] if means.numel() % size else None
+        assert confusion is not None
+        return cls(task, confusion.view(*shape), entropy, total, None if hard is None else hard.view(*shape))
+
     def across_processes(self) -> Measure:
         """Combine the measures of all processes: d x d numbers are exchanged, not the data.
 
@@ -99,26 +131,3 @@ def remember(newest: Tensor, old: Tensor | None, memory: float) -> tuple[Tensor,
     # A NaN must show in the loss, but must not stay in the memory.
     fallback = torch.zeros_like(newest) if old is None else old
     return average, torch.where(average.isfinite().all(), average, fallback)
-
-
-@torch.no_grad()
-def hard_counts(rows: Batch, share: Tensor, levels: Tensor | float) -> Tensor:
-    """The confusion matrix of predicted classes: by the largest logit, or for labels by the thresholds.
-
-    It is NaN if a logit is NaN, and has the shape of the soft matrix: (d, d) or (thresholds, labels, 2, 2).
-
-    >>> from evalign.losses._inputs import as_batch
-    >>> rows = as_batch(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([0, 1, 1]))
-    >>> hard_counts(rows, torch.ones(3), 0.5)
-    tensor([[1., 0.],
-            [1., 1.]])
-    """
-    if rows.task != "multiclass":
-        matrix = binary_soft_confusion(rows.logits.sigmoid(), rows.targets, levels, HardStep(), share)
-        return matrix + poison(rows.logits)
-    d, predicted = rows.logits.shape[1], rows.logits.argmax(-1)
-    if rows.targets.ndim == 2:
-        matrix = share.new_zeros(d, d).index_add(1, predicted, (rows.targets * share.unsqueeze(-1)).mT)
-    else:
-        matrix = share.new_zeros(d * d).index_add(0, rows.targets * d + predicted, share).view(d, d)
-    return matrix + poison(rows.logits.amax(-1))

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from evalign import metrics
 from evalign._errors import expected, is_number, show
-from evalign._torch import poison, world_size
+from evalign._torch import is_autocast, poison, world_size
 from evalign._typing import ConstraintsLike, MetricLike
-from evalign.losses._inputs import Batch, RowLoss
-from evalign.losses._measure import Measure, hard_counts, remember
-from evalign.metrics import Metric
+from evalign.losses._accumulator import LossAccumulator
+from evalign.losses._measure import Measure, remember
+from evalign.losses._row_loss import RowLoss
+from evalign.metrics import Batch, Metric, count_batch
 from evalign.softsets import (
     HardStep,
     LinearStep,
@@ -185,24 +186,37 @@ class MetricLoss(RowLoss):
 
     def measure(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Measure:
         """The soft confusion matrix of a batch, with sum 1, and what the anchor and the constraints need."""
-        if torch.is_autocast_enabled(logits.device.type):
+        if is_autocast(logits.device):
             with torch.autocast(logits.device.type, enabled=False):
                 return self.measure(logits, targets, sample_weight)
         rows = self._as_rows(logits, targets, sample_weight)
         share, total = rows.shares()
         entropy = _cross_entropy(rows, share) if self.anchor else None
-        hard = hard_counts(rows, share, self._thresholds(rows)) if self.constraints else None
+        hard = count_batch(rows, share, self._thresholds(rows)) if self.constraints else None
         return Measure(rows.task, self._confusion(rows, share), entropy, total, hard)
+
+    def accumulator(self) -> LossAccumulator:
+        """Add up the validation loss of many batches; see `LossAccumulator`."""
+        return LossAccumulator(self)
+
+    def evaluate(self, measure: Measure) -> Tensor:
+        """The loss in `eval()` mode of what `measure` returned."""
+        mode = self.training
+        try:
+            loss = self.eval().objective(measure.confusion, measure.task)
+        finally:
+            self.train(mode)
+        return loss if measure.entropy is None else loss + self.anchor * measure.entropy
 
     def objective(self, confusion: Tensor, task: str) -> Tensor:
         """The loss of a confusion matrix as returned by `measure`, without the anchor."""
-        if torch.is_autocast_enabled(confusion.device.type):
+        if is_autocast(confusion.device):
             with torch.autocast(confusion.device.type, enabled=False):
                 return self.objective(confusion, task)
         if task == "multiclass":
-            value = self.metric(confusion)
+            value = self.metric(confusion, skip_absent=True)
         else:
-            value = self.metric.over_labels(confusion, keep_absent=False).mean()
+            value = self.metric.over_labels(confusion, skip_absent=True).mean()
         loss = 1 - value if self.metric.higher_is_better else value
         if self.multipliers is None:
             return loss
@@ -214,12 +228,9 @@ class MetricLoss(RowLoss):
     def slacks(self, confusion: Tensor, task: str) -> Tensor:
         """The slack of each constraint for a confusion matrix as returned by `measure`."""
         if task == "multiclass":
-            return torch.stack([constraint.slack(confusion) for constraint in self.constraints])
+            return torch.stack([one.slack(confusion, skip_absent=True) for one in self.constraints])
         return torch.stack(
-            [
-                constraint.slack_over_labels(confusion, keep_absent=False).mean()
-                for constraint in self.constraints
-            ]
+            [one.slack_over_labels(confusion, skip_absent=True).mean() for one in self.constraints]
         )
 
     @torch.no_grad()
@@ -256,20 +267,34 @@ class MetricLoss(RowLoss):
         """The thresholds for labels, in the type of the logits."""
         return 0.5 if self._levels is None else self._levels.to(rows.logits.dtype)
 
-    def get_extra_state(self) -> dict[str, float]:
-        """The temperature, so that it is saved with the memory."""
-        return {"temperature": self._temperature}
+    def get_extra_state(self) -> Tensor:
+        """The temperature as a tensor, which every format of checkpoints can hold."""
+        return torch.tensor(self._temperature, dtype=torch.float64)
 
-    def set_extra_state(self, state: dict[str, float]) -> None:
+    def set_extra_state(self, state: Any) -> None:
         """Restore the temperature."""
-        self._temperature = check_temperature(state["temperature"])
+        # Older versions stored a dictionary.
+        self._temperature = check_temperature(
+            float(state["temperature"] if isinstance(state, dict) else state)
+        )
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        metadata: Any,
+        strict: bool,
+        missing: list[str],
+        *args: Any,
+    ) -> None:
         # The memory gets its shape from the first batch, so here it may not have one yet.
         for name in ("running_confusion", "running_hard"):
             stored = state_dict.get(prefix + name)
             setattr(self, name, None if stored is None else torch.empty_like(stored))
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        known = len(missing)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *args)
+        # A model that was trained with another loss has no state for this one: it starts afresh.
+        del missing[known:]
 
     def extra_repr(self) -> str:
         """What `print(loss)` shows."""

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign.losses._inputs import Batch, RowLoss
+from evalign.losses._row_loss import RowLoss
+from evalign.metrics import Batch
 
 
 class PointwiseLoss(RowLoss):

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from evalign._errors import expected
 from evalign._torch import divide, weighted_mean
-from evalign.losses._inputs import RowLoss, as_batch
 from evalign.losses._metric_loss import MetricLoss
-from evalign.metrics import Average, fbeta
+from evalign.losses._row_loss import RowLoss
+from evalign.metrics import Average, as_batch, fbeta
 
 
 class _NoStep:

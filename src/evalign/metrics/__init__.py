@@ -1,5 +1,7 @@
 """What a classifier is judged by: functions of a confusion matrix, and how to count one."""
 
+from evalign.metrics._accumulator import MetricAccumulator
+from evalign.metrics._batch import TASKS, Batch, as_batch, check_class_weights, count_batch
 from evalign.metrics._confusion import Confusion
 from evalign.metrics._counting import hard_confusion, label_confusion
 from evalign.metrics._counts import Average
@@ -25,8 +27,9 @@ from evalign.metrics._registry import NAMED, as_constraint, as_constraints, as_m
 from evalign.metrics._sweep import Sweep, sweep_thresholds, thresholds_between
 
 __all__ = [
-    "NAMED", "Average", "CombinedMetric", "Confusion", "Constraint", "Metric", "Sweep", "accuracy",
-    "as_constraint", "as_constraints", "as_metric", "auroc", "balanced_accuracy", "cohen_kappa", "cost", "f1",
+    "NAMED", "TASKS", "Average", "Batch", "CombinedMetric", "Confusion", "Constraint", "Metric",
+    "MetricAccumulator", "Sweep", "accuracy", "as_batch", "as_constraint", "as_constraints", "as_metric",
+    "auroc", "balanced_accuracy", "check_class_weights", "cohen_kappa", "cost", "count_batch", "f1",
     "fbeta", "gmean", "hard_confusion", "informedness", "jaccard", "label_confusion", "mcc", "metric",
     "paired_error", "precision", "recall", "specificity", "sweep_thresholds", "thresholds_between",
 ]  # fmt: skip

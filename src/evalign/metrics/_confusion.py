@@ -55,15 +55,17 @@ class Confusion:
     """A confusion matrix and its counts: C[i, j] is the weight of true class i predicted as j.
 
     For a matrix of shape (..., d, d) the counts have shape (..., d), one value per class against the
-    rest, and `total` has shape (..., 1), so that they combine in one formula.
+    rest, and `total` has shape (..., 1), so that they combine in one formula. With `skip_absent`, classes
+    without true mass are left out of averages even if they have predicted mass.
 
     >>> c = Confusion(torch.tensor([[50.0, 10.0], [5.0, 35.0]]))
     >>> c.tp, c.fp, c.fn, c.tn
     (tensor([50., 35.]), tensor([ 5., 10.]), tensor([10.,  5.]), tensor([35., 50.]))
     """
 
-    def __init__(self, matrix: Tensor) -> None:
+    def __init__(self, matrix: Tensor, *, skip_absent: bool = False) -> None:
         self.matrix = matrix
+        self.skip_absent = skip_absent
         self.tp, self.actual, self.predicted = margins(matrix)
         self._rows = self.actual
 
@@ -104,8 +106,8 @@ class Confusion:
 
     @property
     def present(self) -> Tensor:
-        """Which classes have true or predicted mass; averages leave out the others."""
-        return (self.actual + self.predicted) != 0
+        """Which classes are averaged: those with true or predicted mass, or only those with true mass."""
+        return self.actual != 0 if self.skip_absent else (self.actual + self.predicted) != 0
 
     def pooled(self) -> Confusion:
         """The counts summed over all classes, for `average="micro"`."""

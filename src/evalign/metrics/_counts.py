@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -16,6 +17,15 @@ from evalign.metrics._metric import Metric
 
 Average = Literal["auto", "binary", "macro", "micro", "weighted"] | None
 AVERAGES = ("auto", "binary", "macro", "micro", "weighted", None)
+
+
+def mean_over_labels(values: Tensor, present: Tensor) -> Tensor:
+    """The mean over the labels that are present, or over all if none is.
+
+    >>> mean_over_labels(torch.tensor([0.5, 0.0]), torch.tensor([True, False]))
+    tensor(0.5000)
+    """
+    return weighted_mean(values, present | ~present.any(-1, keepdim=True))
 
 
 class CountMetric(Metric):
@@ -52,14 +62,15 @@ class CountMetric(Metric):
         """Whether the metric gives one number from one confusion matrix, not one per class."""
         return self.average is not None
 
-    def _value(self, matrix: Tensor) -> Tensor:
+    def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         if self.batched or matrix.ndim == 2:
-            return self._average_of(matrix)
-        flat: Tensor = torch.func.vmap(self._average_of)(matrix.flatten(0, -3))
+            return self._average_of(matrix, skip_absent)
+        average = partial(self._average_of, skip_absent=skip_absent)
+        flat: Tensor = torch.func.vmap(average)(matrix.flatten(0, -3))
         return flat.reshape(*matrix.shape[:-2], *flat.shape[1:])
 
-    def _average_of(self, matrix: Tensor) -> Tensor:
-        c = Confusion(matrix)
+    def _average_of(self, matrix: Tensor, skip_absent: bool) -> Tensor:
+        c = Confusion(matrix, skip_absent=skip_absent)
         average = self.average
         if average == "auto":
             average = "binary" if c.num_classes == 2 else "macro"
@@ -89,16 +100,15 @@ class CountMetric(Metric):
             return values[..., self.positive]
         return weighted_mean(values, c.actual if average == "weighted" else c.present)
 
-    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+    def _over_labels(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         label = copy.copy(self)
         label.average = "binary"
         if self.average == "micro":
-            return label._value(matrix.sum(-3))
-        values = label._value(matrix)
+            return label._value(matrix.sum(-3), skip_absent)
+        values = label._value(matrix, skip_absent)
         if self.average is None:
             return values
         actual = matrix[..., self.positive, :].sum(-1)
         if self.average == "weighted":
             return weighted_mean(values, actual)
-        present = actual + matrix[..., self.positive].sum(-1) != 0
-        return weighted_mean(values, torch.ones_like(present) if keep_absent else present)
+        return mean_over_labels(values, actual != 0) if skip_absent else values.mean(-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from sklearn.metrics import make_scorer
@@ -15,6 +15,9 @@ from evalign._errors import expected, is_number
 from evalign._torch import divide
 from evalign.metrics._confusion import as_matrix
 from evalign.metrics._counting import label_confusion
+
+if TYPE_CHECKING:
+    from evalign.metrics._accumulator import MetricAccumulator
 
 
 class Metric(ABC):
@@ -51,11 +54,11 @@ class Metric(ABC):
         self.params = dict(params or {})
 
     @abstractmethod
-    def _value(self, matrix: Tensor) -> Tensor:
+    def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         """The value of each matrix (..., d, d); the matrix is already checked."""
 
     @abstractmethod
-    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+    def _over_labels(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         """The value over labels from (..., L, 2, 2); the matrix is already checked."""
 
     @property
@@ -78,16 +81,27 @@ class Metric(ABC):
         """The name as it is written inside a larger expression."""
         return f"{self.name}()" if self.name.isidentifier() else self.name
 
-    def __call__(self, matrix: Any) -> Tensor:
-        """The metric of one confusion matrix (d, d), or of each in a batch (..., d, d)."""
-        return self._value(as_matrix(matrix))
+    def __call__(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
+        """The metric of one confusion matrix (d, d), or of each in a batch (..., d, d).
 
-    def over_labels(self, matrix: Any, *, keep_absent: bool = True) -> Tensor:
+        An average leaves out classes with neither true nor predicted mass, as in scikit-learn. With
+        `skip_absent`, it leaves out all classes without true mass, as losses need it: soft counts spread some
+        mass over every class.
+
+        >>> from evalign import metrics
+        >>> soft = torch.tensor([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.0, 0.0, 0.0]])
+        >>> metrics.f1()(soft), metrics.f1()(soft, skip_absent=True)
+        (tensor(0.6566), tensor(0.9849))
+        """
+        return self._value(as_matrix(matrix), skip_absent)
+
+    def over_labels(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
         """The metric of a multilabel problem from one 2 x 2 matrix per label, (..., L, 2, 2).
 
         `average="micro"` adds the matrices of all labels, `"weighted"` weights labels by their
         positives, anything else is the mean over labels. A label with neither true nor predicted
-        positives counts as 0, as in scikit-learn, or is left out of the mean with `keep_absent=False`.
+        positives counts as 0, as in scikit-learn; with `skip_absent`, labels without true positives are left
+        out of the mean if others have some.
 
         >>> from evalign import metrics
         >>> metrics.f1().over_labels(torch.tensor([[[5.0, 1], [1, 3]], [[8.0, 2], [0, 0]]]))
@@ -96,7 +110,7 @@ class Metric(ABC):
         matrix = as_matrix(matrix)
         if matrix.ndim < 3 or matrix.shape[-1] != 2:
             raise expected("matrix", "of shape (..., labels, 2, 2)", f"shape {tuple(matrix.shape)}")
-        return self._over_labels(matrix, keep_absent)
+        return self._over_labels(matrix, skip_absent)
 
     def gradient(self, matrix: Any) -> Tensor:
         """The cost matrix dM/dC: what one more unit of (true i, predicted j) is worth.
@@ -145,6 +159,20 @@ class Metric(ABC):
         make_scorer(score, response_method='predict', labels=None)
         """
         return make_scorer(self.score, greater_is_better=self.higher_is_better, labels=labels)
+
+    def accumulator(self, **settings: Any) -> MetricAccumulator:
+        """Count batches for this metric; see `MetricAccumulator` for the settings.
+
+        >>> from evalign import metrics
+        >>> f1 = metrics.f1().accumulator(num_classes=2)
+        >>> f1.update(torch.tensor([0, 1]), torch.tensor([0, 1]))
+        >>> f1.update(torch.tensor([1, 0]), torch.tensor([0, 0]))
+        >>> f1.compute()
+        tensor(0.6667, dtype=torch.float64)
+        """
+        from evalign.metrics._accumulator import MetricAccumulator  # noqa: PLC0415 (it imports this module)
+
+        return MetricAccumulator(self, **settings)
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r})"
@@ -201,11 +229,11 @@ class CombinedMetric(Metric):
         super().__init__(name, formula, higher_is_better=_orientation(symbol, left, right))
         self.symbol, self.left, self.right = symbol, left, right
 
-    def _value(self, matrix: Tensor) -> Tensor:
-        return self._join(lambda part: part._value(matrix), matrix)
+    def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
+        return self._join(lambda part: part._value(matrix, skip_absent), matrix)
 
-    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
-        return self._join(lambda part: part._over_labels(matrix, keep_absent), matrix)
+    def _over_labels(self, matrix: Tensor, skip_absent: bool) -> Tensor:
+        return self._join(lambda part: part._over_labels(matrix, skip_absent), matrix)
 
     def _join(self, value: Callable[[Metric], Tensor], matrix: Tensor) -> Tensor:
         left, right = (
@@ -243,11 +271,11 @@ class Constraint:
         """The text that `evalign.metrics.as_constraint` reads back."""
         return f"{self.metric.spelling} {self.sense} {_plain(self.bound)}"
 
-    def slack(self, matrix: Any) -> Tensor:
+    def slack(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
         """By how much the constraint is satisfied; negative where it is violated."""
-        return self._distance(self.metric(matrix))
+        return self._distance(self.metric(matrix, skip_absent=skip_absent))
 
-    def slack_over_labels(self, matrix: Any, *, keep_absent: bool = True) -> Tensor:
+    def slack_over_labels(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
         """The slack of a multilabel problem from one 2 x 2 matrix per label, as in `Metric.over_labels`.
 
         >>> from evalign import metrics
@@ -255,7 +283,7 @@ class Constraint:
         >>> (metrics.f1() >= 0.5).slack_over_labels(labels)
         tensor(-0.1250)
         """
-        return self._distance(self.metric.over_labels(matrix, keep_absent=keep_absent))
+        return self._distance(self.metric.over_labels(matrix, skip_absent=skip_absent))
 
     def _distance(self, value: Tensor) -> Tensor:
         return self.sign * (value - self.bound)

@@ -13,6 +13,7 @@ from torch.nn.functional import pad
 
 from evalign._errors import expected
 from evalign.metrics._confusion import Confusion, as_matrix
+from evalign.metrics._counts import mean_over_labels
 from evalign.metrics._metric import Metric
 from evalign.metrics._sweep import sweep_thresholds
 
@@ -23,13 +24,13 @@ class _Auroc(Metric):
     def __init__(self) -> None:
         super().__init__("auroc", "area under recall against 1 - specificity")
 
-    def __call__(self, matrix: Any) -> Tensor:
+    def __call__(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
         matrix = as_matrix(matrix)
         if matrix.ndim < 3 or matrix.shape[-1] != 2:
             raise expected("matrix", "of shape (..., thresholds, 2, 2)", f"shape {tuple(matrix.shape)}")
-        return self._value(matrix)
+        return self._value(matrix, skip_absent)
 
-    def _value(self, matrix: Tensor) -> Tensor:
+    def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         recalls = Confusion(matrix).recall
         hits, alarms = recalls[..., 1], 1 - recalls[..., 0]
         order = (hits + alarms).argsort(-1)
@@ -38,14 +39,16 @@ class _Auroc(Metric):
             for side in (hits, alarms)
         )
         area = torch.trapezoid(hits, alarms, dim=-1)
-        both = (matrix.sum(-1) != 0).all(-1).all(-1)
-        return torch.where(both, area, 0.0 * area)
+        return torch.where(_has_both_classes(matrix), area, 0.0 * area)
 
-    def _over_labels(self, matrix: Tensor, keep_absent: bool) -> Tensor:
+    def _over_labels(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         if matrix.ndim < 4:
             wanted = "of shape (..., thresholds, labels, 2, 2)"
             raise expected("matrix", wanted, f"shape {tuple(matrix.shape)}")
-        return self._value(matrix.transpose(-3, -4)).mean(-1)
+        areas = self._value(matrix.transpose(-3, -4), skip_absent)
+        if not skip_absent:
+            return areas.mean(-1)
+        return mean_over_labels(areas, _has_both_classes(matrix.transpose(-3, -4)))
 
     def score(
         self,
@@ -97,6 +100,11 @@ def auroc() -> Metric:
         Fawcett (2006), An introduction to ROC analysis.
     """
     return _Auroc()
+
+
+def _has_both_classes(matrix: Tensor) -> Tensor:
+    """Whether each curve (..., thresholds, 2, 2) has rows of both classes."""
+    return (matrix.sum(-1) != 0).all(-1).all(-1)
 
 
 def _positive_of(classes: Any) -> Any:

@@ -19,6 +19,25 @@ def set_where_none(estimator: Any, parameter: str, value: Any) -> Any:
     return estimator.set_params(**dict.fromkeys(names, value))
 
 
+def use_one_thread(estimator: Any) -> Any:
+    """Set `n_jobs` to 1 wherever it is None, except where scikit-learn itself means 1 by None.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from evalign import MetricBooster
+    >>> use_one_thread(MetricBooster()).n_jobs, use_one_thread(LogisticRegression()).n_jobs
+    (1, None)
+    """
+    params = estimator.get_params()
+    owners = {"": estimator, **params}
+    names = [
+        name
+        for name, value in params.items()
+        if value is None and name.split("__")[-1] == "n_jobs"
+        and not type(owners[name.rpartition("__")[0]]).__module__.startswith("sklearn.")
+    ]  # fmt: skip
+    return estimator.set_params(**dict.fromkeys(names, 1))
+
+
 def describe_settings(value: Any) -> str:
     """Describe settings by a text that is the same in every process, unlike `repr` and `hash`.
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from evalign._errors import check_integer
+from evalign._errors import check_integer, is_number
 from evalign._typing import ConstraintsLike, MetricLike
+from evalign.estimators import Split, draw_splits
 from evalign.selection.comparison import Comparison, Row, compare_on_splits, draw_seed
 from evalign.selection.methods import METHODS, Builder, Methods, build_methods
 from evalign.selection.problem import Problem
@@ -51,9 +50,11 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             satisfy them on average over the folds come first.
         methods: Names of `evalign.selection.METHODS` (None: all), which are ordered from simple to
             elaborate; or a dictionary of classifiers by name, in that order.
-        cv: The number of folds; fewer if a class has fewer rows.
+        cv: The number of folds (None: 5), fewer with a warning if a class has fewer rows; a fraction in
+            (0, 1) for one split; a splitter of scikit-learn; or pairs (train, test) of row numbers.
         n_repeats: The maximum number of times that folds are drawn. They are drawn again until every method
             is worse than the best by two standard errors, or its difference is known to 1 % of the value.
+            Splitters and pairs are used once.
         preprocessor: A transformer for the features, fitted anew on the rows each method is fitted on. With
             it the features need not be numbers, and `best_estimator_` is a pipeline.
         trials_file: A file for finished trials; a killed `fit` that is called again runs only what is
@@ -67,7 +68,7 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         comparison_: The `Comparison` of the methods on the folds.
         best_method_: The name of the best method.
         best_estimator_: The classifier of the best method, fitted on all rows.
-        classes_: The class labels, sorted.
+        classes_: The class labels, sorted; for multilabel targets the numbers of the labels.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.dummy import DummyClassifier
@@ -93,7 +94,7 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         constraints: ConstraintsLike = (),
         *,
         methods: Methods = None,
-        cv: int = 5,
+        cv: Any = 5,
         n_repeats: int = 3,
         preprocessor: Any = None,
         trials_file: str | PathLike[str] | None = None,
@@ -124,20 +125,22 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose a method by cross-validation, and fit it on all rows."""
-        if self.preprocessor is None:  # else it knows best what it accepts
-            X, y = self._validate(X, y, ensure_min_samples=2)
-        return self._fit(Problem.check(X, y, self.metric, self.constraints, self.preprocessor))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose a method by cross-validation, and fit it on all rows.
+
+        Args:
+            X: The features. Classifiers of your own get them as they are; named methods need numbers, or a
+                `preprocessor`.
+            y: The class of each row, or 0 and 1 of shape (n, L) for multilabel targets.
+            sample_weight: Weights of the rows, both for fitting and for the metric on the test rows.
+            groups: The group of each row; rows of one group are either all trained on or all tested.
+        """
+        return self.fit_problem(
+            Problem.check(X, y, self.metric, self.constraints, self.preprocessor, sample_weight, groups)
+        )
 
     def fit_problem(self, problem: Problem) -> Self:
         """Fit on a problem that is already checked, with its own metric, constraints and preprocessor."""
-        if problem.preprocessor is None:
-            problem = replace(problem, X=self._validate(problem.X))
-        return self._fit(problem)
-
-    def _fit(self, problem: Problem) -> Self:
-        check_integer(2, cv=self.cv)
         check_integer(n_repeats=self.n_repeats)
         seed = draw_seed(self.random_state, self.trials_file)
         builders = build_methods(self.methods, problem)
@@ -146,47 +149,42 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = isinstance(self.methods, Mapping)
         order = builders if given else [name for name in METHODS if name in builders]
         self.best_method_ = simplest_near_best(self.comparison_, order)
-        self.best_estimator_ = builders[self.best_method_](seed).fit(problem.X, problem.y)
+        self.best_estimator_ = problem.fit(builders[self.best_method_](seed))
         self.classes_ = problem.classes
-        self._has_preprocessor = problem.preprocessor is not None
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.best_estimator_, name):
+                setattr(self, name, getattr(self.best_estimator_, name))
         return self
 
     def _compare(self, problem: Problem, builders: dict[str, Builder], seed: int) -> Comparison:
         """Compare the methods on one draw of the folds after the other, until the choice is clear."""
-        fewest = int(np.unique(problem.y, return_counts=True)[1].min())
         options = TrialOptions(self.n_jobs, self.trials_file, bool(self.verbose))
-        splits: list[Any] = []
+        splits: list[Split] = []
         trials: dict[tuple[str, int], Trial] = {}
-        for repeat in range(self.n_repeats):
-            folds = StratifiedKFold(min(int(self.cv), fewest), shuffle=True, random_state=seed + repeat)
-            splits += folds.split(np.zeros(len(problem.y)), problem.y)
+        is_drawn = self.cv is None or is_number(self.cv)
+        for repeat in range(self.n_repeats if is_drawn else 1):
+            splits += draw_splits(self.cv, problem.X, problem.y, problem.groups, seed + repeat)
             comparison = compare_on_splits(problem, builders, splits, seed, options, trials=trials)
             if is_clear(comparison):
                 break
         return comparison
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row."""
-        return np.asarray(self._delegate("predict", X))
+        """Predict the class of each row, or 0 and 1 for each label."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict(X))
 
     @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Predict the probability of each class, if the best method can."""
-        return np.asarray(self._delegate("predict_proba", X))
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probability of each class, if the best method can, in its own form."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
 
     @available_if(_best_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the scores of each row, if the best method has them."""
-        return np.asarray(self._delegate("decision_function", X))
-
-    def _delegate(self, name: str, X: Any) -> Any:
         check_is_fitted(self)
-        X = X if self._has_preprocessor else self._validate(X, reset=False)
-        return getattr(self.best_estimator_, name)(X)
-
-    def _validate(self, X: Any, *y: Any, **settings: Any) -> Any:
-        sparse = "csr" if get_tags(self).input_tags.sparse else False
-        return validate_data(self, X, *y, accept_sparse=sparse, ensure_all_finite="allow-nan", **settings)
+        return np.asarray(self.best_estimator_.decision_function(X))
 
 
 def simplest_near_best(comparison: Comparison, order: Iterable[str]) -> str:
@@ -218,4 +216,6 @@ def _gap_to_best(row: Row, comparison: Comparison) -> tuple[float, float]:
     """Return how much worse than the best a method is on the same folds, and the standard error of that."""
     best = comparison.row(comparison.best)
     gaps = (np.array(best.values) - np.array(row.values)) * (1 if comparison.higher_is_better else -1)
+    if len(gaps) == 1:
+        return float(gaps[0]), math.inf
     return float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(len(gaps))

@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
-from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state
 
 from evalign._errors import check_integer, expected, is_number, show, suggest
 from evalign._typing import ConstraintsLike, MetricLike
+from evalign.estimators import Split, draw_shuffled, draw_splits
 from evalign.selection.methods import Builder, Methods, build_methods
 from evalign.selection.problem import Problem
 from evalign.selection.trials import Trial, TrialOptions, TrialTask, run_trials
-
-Splits = Sequence[tuple[NDArray[Any], NDArray[Any]]]
 
 
 @dataclass(frozen=True)
@@ -167,8 +165,11 @@ def compare(
     constraints: ConstraintsLike = (),
     *,
     methods: Methods = None,
+    cv: Any = None,
     n_repeats: int = 5,
     test_size: float = 0.2,
+    sample_weight: Any = None,
+    groups: Any = None,
     reference: str | None = None,
     preprocessor: Any = None,
     trials_file: str | PathLike[str] | None = None,
@@ -176,16 +177,21 @@ def compare(
     random_state: Any = 0,
     verbose: bool | None = None,
 ) -> Comparison:
-    """Compare methods on the same stratified splits of the data.
+    """Compare methods on the same splits of the data.
 
     Args:
-        X: The features.
-        y: The class of each row.
+        X: The features. Classifiers of your own get them as they are; named methods need numbers, or a
+            `preprocessor`.
+        y: The class of each row, or 0 and 1 of shape (n, L) for multilabel targets.
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as `metrics.precision() >= 0.9`, or "precision >= 0.9".
         methods: Names of `evalign.selection.METHODS` (None: all), or a dictionary of classifiers by name.
-        n_repeats: The number of splits.
-        test_size: The fraction of rows in the test part of each split.
+        cv: A number of folds, a splitter of scikit-learn or pairs (train, test) of row numbers, in place of
+            `n_repeats` and `test_size`.
+        n_repeats: The number of splits, stratified (random with groups and multilabel targets).
+        test_size: The fraction of rows, or of groups, in the test part of each split.
+        sample_weight: Weights of the rows, both for fitting and for the metric on the test parts.
+        groups: The group of each row; rows of one group are either all trained on or all tested.
         reference: The method all others are compared with; by default `"network_rule"`, a network with
             cross-entropy and a fitted decision rule, if it is among the methods, else the first.
         preprocessor: A transformer for the features, fitted anew on the rows each method is fitted on.
@@ -206,9 +212,9 @@ def compare(
     ('logistic', 0.0)
     """
     return compare_problem(
-        Problem.check(X, y, metric, constraints, preprocessor), methods=methods, n_repeats=n_repeats,
-        test_size=test_size, reference=reference, trials_file=trials_file, n_jobs=n_jobs,
-        random_state=random_state, verbose=verbose,
+        Problem.check(X, y, metric, constraints, preprocessor, sample_weight, groups), methods=methods,
+        cv=cv, n_repeats=n_repeats, test_size=test_size, reference=reference, trials_file=trials_file,
+        n_jobs=n_jobs, random_state=random_state, verbose=verbose,
     )  # fmt: skip
 
 
@@ -216,6 +222,7 @@ def compare_problem(
     problem: Problem,
     *,
     methods: Methods = None,
+    cv: Any = None,
     n_repeats: int = 5,
     test_size: float = 0.2,
     reference: str | None = None,
@@ -227,7 +234,10 @@ def compare_problem(
     """Compare methods on a problem that is already checked; see `compare`."""
     check_integer(n_repeats=n_repeats)
     seed = draw_seed(random_state, trials_file)
-    splits = _draw_splits(problem, int(n_repeats), test_size, seed)
+    if cv is None:
+        splits = _draw_shuffled(problem, int(n_repeats), test_size, seed)
+    else:
+        splits = draw_splits(cv, problem.X, problem.y, problem.groups, seed)
     builders, options = build_methods(methods, problem), TrialOptions(n_jobs, trials_file, verbose)
     return compare_on_splits(problem, builders, splits, seed, options, reference)
 
@@ -239,28 +249,37 @@ def draw_seed(random_state: Any, trials_file: str | PathLike[str] | None) -> int
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _draw_splits(problem: Problem, n_repeats: int, test_size: float, seed: int) -> Splits:
-    """Draw stratified splits; every class must be in the training parts."""
+def _draw_shuffled(problem: Problem, n_repeats: int, test_size: float, seed: int) -> list[Split]:
+    """Draw splits by chance; if they are stratified, every class must be in the training parts."""
     if not is_number(test_size) or not 0 < test_size < 1:
         raise expected("test_size", "in (0, 1)", show(test_size))
-    n_rows, classes = len(problem.y), problem.classes
-    if min(math.ceil(test_size * n_rows), math.floor((1 - test_size) * n_rows)) < len(classes):
-        wanted = f"with a row of each of {len(classes)} classes in both parts"
-        raise expected("y", wanted, f"{n_rows} rows")
-    splitter = StratifiedShuffleSplit(n_repeats, test_size=float(test_size), random_state=seed)
-    splits = list(splitter.split(np.zeros(n_rows), problem.y))
-    for train, _ in splits:
-        absent = np.setdiff1d(classes, problem.y[train])
+    is_stratified = problem.groups is None and not problem.is_multilabel
+    if is_stratified:
+        _check_stratification(problem, test_size)
+    splits = draw_shuffled(n_repeats, float(test_size), problem.y, problem.groups, seed)
+    for train, _ in splits if is_stratified else ():
+        absent = np.setdiff1d(problem.classes, problem.y[train])
         if absent.size:
             wanted = "that leaves rows of every class to train on"
             raise expected("test_size", wanted, f"none of {show(absent[0])}")
     return splits
 
 
+def _check_stratification(problem: Problem, test_size: float) -> None:
+    labels, counts = np.unique(problem.y, return_counts=True)
+    if counts.min() < 2:
+        rarest = show(labels[counts.argmin()])
+        raise expected("y", "with at least two rows of every class", f"1 row of {rarest}")
+    n_rows = len(problem.y)
+    if min(math.ceil(test_size * n_rows), math.floor((1 - test_size) * n_rows)) < len(labels):
+        wanted = f"with a row of each of {len(labels)} classes in both parts"
+        raise expected("y", wanted, f"{n_rows} rows")
+
+
 def compare_on_splits(
     problem: Problem,
     builders: dict[str, Builder],
-    splits: Splits,
+    splits: Sequence[Split],
     seed: int,
     options: TrialOptions,
     reference: str | None = None,
@@ -282,10 +301,11 @@ def compare_on_splits(
     for trial in run_trials(tasks, problem, options):
         trials[trial.method, trial.repeat] = trial
     by_method = {name: [trials[name, repeat] for repeat in range(len(splits))] for name in builders}
-    ratio = len(splits[0][1]) / len(splits[0][0])
+    ratio = float(np.mean([len(test) / len(train) for train, test in splits]))
     rows = tuple(_summarize(own, by_method[reference], ratio) for own in by_method.values())
     if all(row.error is not None for row in rows):
-        raise ValueError(f"All methods failed: {'; '.join(f'{row.method}: {row.error}' for row in rows)}")
+        kind = TypeError if all(str(row.error).startswith("TypeError") for row in rows) else ValueError
+        raise kind(f"All methods failed: {'; '.join(f'{row.method}: {row.error}' for row in rows)}")
     constraints = tuple(constraint.name for constraint in problem.constraints)
     return Comparison(problem.metric.name, problem.metric.higher_is_better, reference, constraints, rows)
 

@@ -13,15 +13,21 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.validation import has_fit_parameter
 
 from evalign._errors import expected, show, suggest
-from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision
-from evalign.metrics import Constraint, Metric
+from evalign.estimators import (
+    MetricBooster,
+    MetricClassifier,
+    MetricDecision,
+    find_fit_parameter,
+    name_last_step,
+)
 from evalign.selection._settings import set_where_none
 from evalign.selection.problem import Problem
 
-Constraints = tuple[Constraint, ...]
 #: A method for a problem: takes a seed and returns an unfitted classifier.
 Builder = Callable[[int | None], Any]
 #: The methods a user asks for: names, or classifiers (or names of methods) by names of one's own.
@@ -30,28 +36,34 @@ Methods = Sequence[str] | Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class Method:
-    """A description, and a function (metric, constraints, random_state) -> unfitted classifier."""
+    """A description, and a function (problem, random_state) -> unfitted classifier."""
 
     description: str
-    build: Callable[[Metric, Constraints, Any], Any]
+    build: Callable[[Problem, Any], Any]
+    multilabel: bool = False
 
 
-def _booster(settings: dict[str, Any], metric: Metric, constraints: Constraints, random_state: Any) -> Any:
-    return MetricBooster(metric, constraints, random_state=random_state, **settings)
+def _booster(settings: dict[str, Any], problem: Problem, random_state: Any) -> Any:
+    return MetricBooster(problem.metric, problem.constraints, random_state=random_state, **settings)
 
 
-def _forest(metric: Metric, constraints: Constraints, random_state: Any) -> Any:
+def _forest(problem: Problem, random_state: Any) -> Any:
     # About a third of the trees did not see a row: of 200, enough for a rule as good as one from folds.
+    # Weights and groups need folds, and so do rare labels, which may be constant in a training part.
     forest = RandomForestClassifier(200, min_samples_leaf=2, random_state=random_state)
-    return MetricDecision(forest, metric, constraints, cv="out_of_bag", random_state=random_state)
+    needs_folds = problem.is_multilabel or problem.sample_weight is not None or problem.groups is not None
+    cv = None if needs_folds else "out_of_bag"
+    if _routing_enabled():
+        forest.set_fit_request(sample_weight=True)
+    return MetricDecision(forest, problem.metric, problem.constraints, cv=cv, random_state=random_state)
 
 
-def _network(strategy: str, rule: bool, metric: Metric, constraints: Constraints, random_state: Any) -> Any:
+def _network(strategy: str, rule: bool, problem: Problem, random_state: Any) -> Any:
     # Smaller than by default, since a comparison trains many networks; faster, since with few rows a slow one
     # is stopped early. The metric needs large batches, cross-entropy does not.
     pace = {"learning_rate": 3e-3} if strategy == "aligned" else {"learning_rate": 2e-3, "batch_size": 256}
     small: dict[str, Any] = {"hidden": (128, 64), "rule": rule, "random_state": random_state, **pace}
-    return MetricClassifier(metric, constraints, strategy=strategy, **small)
+    return MetricClassifier(problem.metric, problem.constraints, strategy=strategy, **small)
 
 
 _PLAIN: dict[str, Any] = {"strategy": "log_loss", "rule": False, "n_bags": 1}
@@ -65,7 +77,7 @@ METHODS: dict[str, Method] = {
     "lightgbm_balanced": Method("LightGBM with balanced class weights", partial(_booster, _BALANCED)),
     "lightgbm_rule": Method("LightGBM and a fitted rule", partial(_booster, _RULE)),
     "booster": Method("LightGBM boosted on the metric and a fitted rule", partial(_booster, {})),
-    "random_forest_rule": Method("a random forest and a fitted rule", _forest),
+    "random_forest_rule": Method("a random forest and a fitted rule", _forest, multilabel=True),
     "network": Method("a network on cross-entropy", partial(_network, "cross_entropy", False)),
     "network_balanced": Method(
         "a network on class-balanced cross-entropy", partial(_network, "weighted_cross_entropy", False)
@@ -96,6 +108,9 @@ def build_methods(methods: Methods, problem: Problem) -> dict[str, Builder]:
     if not methods:
         raise expected("methods", "with at least one method", "none")
     builders = {str(name): _as_builder(method, problem) for name, method in methods.items()}
+    if problem.sample_weight is not None:
+        for name, method in methods.items():
+            _check_weights(str(name), method)
     if problem.preprocessor is None:
         return builders
     return {name: partial(_prepend, problem.preprocessor, build) for name, build in builders.items()}
@@ -105,17 +120,34 @@ def _as_builder(method: Any, problem: Problem) -> Builder:
     if isinstance(method, str):
         if method not in METHODS:
             raise expected("methods", "to be known names", repr(method), suggest(method, METHODS))
-        build = partial(METHODS[method].build, problem.metric, problem.constraints)
-        impute = problem.preprocessor is None and _has_missing(problem.X)
-        return partial(_impute, build) if impute else build
+        return _build_named(method, problem)
     if not hasattr(method, "fit") or not hasattr(method, "predict") or isinstance(method, type):
         raise expected("methods", "to be names or scikit-learn classifiers", show(method))
     return lambda seed: set_where_none(clone(method), "random_state", seed)
 
 
+def _build_named(name: str, problem: Problem) -> Builder:
+    if problem.is_multilabel and not METHODS[name].multilabel:
+        return partial(_refuse_multilabel, name)
+    build: Builder = partial(METHODS[name].build, problem)
+    impute = problem.preprocessor is None and _has_missing(problem.X)
+    return partial(_impute, build) if impute else build
+
+
+def _refuse_multilabel(name: str, seed: int | None) -> Any:
+    raise ValueError(f"{name} does not support multilabel targets.")
+
+
+def _check_weights(name: str, method: Any) -> None:
+    """Refuse a classifier of the user that cannot be fitted with weights, before anything is fitted."""
+    if not isinstance(method, str) and find_fit_parameter(method, "sample_weight") is None:
+        wanted = f"to be None, since the method {name!r} does not accept it ({name_last_step(method)}.fit)"
+        raise expected("sample_weight", wanted, "weights")
+
+
 def _prepend(preprocessor: Any, build: Builder, seed: int | None) -> Any:
     """Build a pipeline, so that the preprocessor is fitted on the rows the method is fitted on."""
-    return make_pipeline(clone(preprocessor), build(seed))
+    return _make_pipeline(clone(preprocessor), build(seed))
 
 
 def _impute(build: Builder, seed: int | None) -> Any:
@@ -123,16 +155,29 @@ def _impute(build: Builder, seed: int | None) -> Any:
     estimator = build(seed)
     if get_tags(estimator).input_tags.allow_nan:
         return estimator
-    return make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), estimator)
+    return _make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), estimator)
+
+
+def _make_pipeline(transformer: Any, estimator: Any) -> Any:
+    """Build a pipeline whose last step receives the weights and groups that it accepts."""
+    if _routing_enabled():
+        accepted = [one for one in ("sample_weight", "groups") if has_fit_parameter(estimator, one)]
+        if accepted:
+            estimator.set_fit_request(**dict.fromkeys(accepted, True))
+    return make_pipeline(transformer, estimator)
 
 
 def _has_missing(X: Any) -> bool:
-    """Whether a table of numbers contains NaN.
+    """Whether a table contains NaN; named methods accept numbers only.
 
-    >>> _has_missing([[1.0, float("nan")]]), _has_missing([["text"]])
+    >>> _has_missing([[1.0, float("nan")]]), _has_missing([[1, 2]])
     (True, False)
     """
     try:
-        return bool(np.isnan(np.asarray(X.data if sparse.issparse(X) else X, dtype=float)).any())
-    except (TypeError, ValueError):
-        return False
+        table = check_array(X, accept_sparse=True, dtype=np.float64, ensure_all_finite=False)
+    except (TypeError, ValueError) as error:
+        hint = "Pass `preprocessor=`, or classifiers of your own that accept it."
+        reason = str(error).splitlines()[0].rstrip(".")
+        wanted = "to be a table of numbers for named methods"
+        raise expected("X", wanted, f"one that is not ({reason})", hint) from None
+    return bool(np.isnan(table.data if sparse.issparse(table) else table).any())

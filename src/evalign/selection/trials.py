@@ -16,6 +16,7 @@ import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import config_context, get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from tqdm import tqdm  # type: ignore[import-untyped]
@@ -24,7 +25,7 @@ from evalign._errors import expected
 from evalign._files import FORMAT, check_format
 from evalign.estimators import MetricBooster, MetricClassifier
 from evalign.metrics import Metric
-from evalign.selection._settings import describe_settings, set_where_none
+from evalign.selection._settings import describe_settings, use_one_thread
 from evalign.selection.problem import Problem
 
 
@@ -88,9 +89,9 @@ class TrialTask:
         """Fit the classifier on the training part, and return it with the seconds it took."""
         estimator = self.build()
         if one_thread:
-            set_where_none(estimator, "n_jobs", 1)
+            use_one_thread(estimator)
         start = perf_counter()
-        estimator.fit(_safe_indexing(problem.X, self.train), problem.y[self.train])
+        problem.fit(estimator, self.train)
         return estimator, perf_counter() - start
 
     def evaluate(self, problem: Problem, estimator: Any, fit_time: float) -> Trial:
@@ -98,10 +99,11 @@ class TrialTask:
         start = perf_counter()
         predicted = estimator.predict(_safe_indexing(problem.X, self.test))
         predict_time = perf_counter() - start
-        labels = problem.classes.tolist()
+        labels, weight = problem.classes.tolist(), problem.sample_weight
+        weight = None if weight is None else weight[self.test]
 
         def score(metric: Metric) -> float:
-            return float(metric.score(problem.y[self.test], predicted, labels=labels))
+            return float(metric.score(problem.y[self.test], predicted, weight, labels))
 
         slacks = tuple(one.sign * (score(one.metric) - one.bound) for one in problem.constraints)
         value = score(problem.metric)
@@ -141,9 +143,14 @@ def _run_groups(tasks: Sequence[TrialTask], problem: Problem, n_jobs: int | None
     if n_jobs in (None, 1):
         return chain.from_iterable(run_group(group, problem, one_thread=False) for group in groups.values())
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    return chain.from_iterable(
-        parallel(joblib.delayed(run_group)(group, problem, one_thread=True) for group in groups.values())
-    )
+    run, config = joblib.delayed(_run_in_worker), get_config()
+    return chain.from_iterable(parallel(run(group, problem, config) for group in groups.values()))
+
+
+def _run_in_worker(tasks: Sequence[TrialTask], problem: Problem, config: dict[str, Any]) -> list[Trial]:
+    """Run trials with one thread, and with the configuration of scikit-learn in the main process."""
+    with config_context(**config):
+        return run_group(tasks, problem, one_thread=True)
 
 
 def _show_progress(trials: Iterator[Trial], total: int, verbose: bool | None) -> Iterator[Trial]:

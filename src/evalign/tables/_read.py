@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import csv
 import gzip
 import io
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from typing import Any
 
 import pandas as pd
@@ -24,7 +23,7 @@ from evalign.tables._values import TEXT
 SEPARATORS = ",;\t|"
 #: The number of bytes at the start of a file in which the header and the separator are detected.
 _HEAD = 1 << 20
-#: The largest number of bytes of a row of a CSV file; pyarrow keeps dozens of such blocks in memory.
+#: The number of bytes that are parsed at once, and the largest number that a row may have.
 _BLOCK = 1 << 21
 
 
@@ -133,64 +132,85 @@ def _read_csv(text: Utf8Text) -> Generator[Any, None, None]:
 
 
 def _parse_csv(text: Utf8Text, separator: str, names: list[str]) -> Generator[Any, None, None]:
-    last = None
-    try:
-        with _open_csv(text, separator, names) as reader:
-            for batch in reader:
-                last = batch if batch.num_rows else last
-                yield batch
-    except pa.ArrowInvalid as error:
-        raise _explain(error, text.name) from None
-    if text.quotes % 2 and last is not None:
-        row = [column[-1].as_py() for column in last.columns]
-        if any("\n" in value or "\r" in value for value in row):
-            raise expected("source", "with closed quotes", f"{text.name} with an open one at the end")
+    """Parse block by block, each up to its last complete row.
 
-
-@contextmanager
-def _open_csv(text: Utf8Text, separator: str, names: list[str]) -> Iterator[Any]:
-    """Open pyarrow's reader, which reads ahead in a thread of its own until the block ends.
-
-    That thread crashes the interpreter if it needs Python while the interpreter exits. So it is stopped at
-    exit too, for streams that were abandoned, and it gets copies of Python's blocks that it can free alone.
+    pyarrow's own streaming reader reads ahead in a thread, which can deadlock or crash the interpreter if the
+    reader is abandoned, for instance after an error.
     """
-    file = pa.BufferedInputStream(pa.PythonFile(text, mode="r"), 1 << 16, pa.system_memory_pool())
-    reader = pa.csv.open_csv(
-        file,
-        read_options=pa.csv.ReadOptions(
-            use_threads=False, block_size=_BLOCK, column_names=names, skip_rows_after_names=1
-        ),
-        parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        convert_options=pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, TEXT), strings_can_be_null=False, check_utf8=False
-        ),
-    )
+    quoted = _compile_quoted(separator)
+    rows, rest, at_end = 0, b"", False
+    while not at_end:
+        block = text.read(_BLOCK)
+        data, at_end = rest + block, len(block) < _BLOCK
+        end = len(data) if at_end else _find_row_end(data, quoted)
+        if at_end and _has_open_quote(data, quoted):
+            raise expected("source", "with closed quotes", f"{text.name} with an open one at the end")
+        if not at_end and len(data) - end > _BLOCK:
+            hint = "Is there a quote that is never closed?"
+            wanted = f"with rows below {_BLOCK >> 20} MB"
+            raise expected("source", wanted, f"a longer one in {text.name}", hint)
+        complete, rest = data[:end], data[end:]
+        if complete.strip(b"\r\n"):
+            table = _parse_block(complete, separator, names, rows, text.name)
+            rows += table.num_rows + (rows == 0)  # the header is row 1
+            yield from table.to_batches()
 
-    def stop() -> None:
-        text.stop()
-        with suppress(pa.ArrowException, OSError, ValueError):
-            for _ in reader:  # what was read ahead
-                pass
-        file.close()
 
-    atexit.register(stop)
+def _compile_quoted(separator: str) -> re.Pattern[bytes]:
+    """A pattern of quoted fields, which start with a quote; one that is not closed reaches to the end."""
+    return re.compile(rb'"(?<![^%s\r\n]")[^"]*(?:""[^"]*)*("?)' % re.escape(separator.encode()))
+
+
+def _find_row_end(data: bytes, quoted: re.Pattern[bytes]) -> int:
+    r"""The number of bytes up to the last line break that is not inside quotes; 0 if there is none.
+
+    >>> quoted = _compile_quoted(",")
+    >>> [_find_row_end(data, quoted) for data in (b'1,2\n3', b'1,2\n"a\nb",3', b'1,"2\n3"', b'5" pipe\n7')]
+    [4, 4, 0, 8]
+    """
+    stop = len(data)
+    for match in reversed(list(quoted.finditer(data))):
+        # A quote at the very end may be the first half of an escaped one.
+        start = match.end() if match[1] and match.end() < len(data) else stop
+        end = max(data.rfind(b"\n", start, stop), data.rfind(b"\r", start, stop))
+        if end >= 0:
+            return end + 1
+        stop = match.start()
+    return max(data.rfind(b"\n", 0, stop), data.rfind(b"\r", 0, stop)) + 1
+
+
+def _has_open_quote(data: bytes, quoted: re.Pattern[bytes]) -> bool:
+    *_, last = (None, *quoted.finditer(data))
+    return last is not None and not last[1]
+
+
+def _parse_block(data: bytes, separator: str, names: list[str], rows: int, name: str) -> Any:
+    """Parse complete rows as text; `rows` is the number of rows before them."""
     try:
-        yield reader
-    finally:
-        atexit.unregister(stop)
-        stop()
+        return pa.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pa.csv.ReadOptions(
+                use_threads=False,
+                block_size=len(data) + 1,
+                column_names=names,
+                skip_rows_after_names=rows == 0,
+            ),
+            parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, TEXT), strings_can_be_null=False, check_utf8=False
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise _explain(error, name, rows) from None
 
 
-def _explain(error: Exception, name: str) -> ValueError:
-    """The error of pyarrow in our words."""
+def _explain(error: Exception, name: str, rows: int) -> ValueError:
+    """The error of pyarrow in our words; it counts from the first row behind `rows` others."""
     ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
     if ragged:
         row, wanted, got = ragged.groups()
-        place = f"{got} in row {row} of {name} (its header is row 1)"
+        place = f"{got} in row {int(row) + rows} of {name} (its header is row 1)"
         return expected("source", f"with {wanted} columns in every row", place)
-    if "straddl" in str(error):
-        hint = "Is there a quote that is never closed?"
-        return expected("source", f"with rows below {_BLOCK >> 20} MB", f"a longer one in {name}", hint)
     return expected("source", "to be CSV", f"{name} ({str(error).splitlines()[0]})")
 
 

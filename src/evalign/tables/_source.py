@@ -123,13 +123,8 @@ class Utf8Text(PeekableBytes):
         self.decoder: codecs.IncrementalDecoder | None = None
         self.is_ascii = True  # so far
         self.lines = 1
-        self.quotes = 0
         self.last = b"\n"
         self.at_end = False
-
-    def stop(self) -> None:
-        """End the text after the blocks that were read."""
-        self.at_end = True
 
     def next_block(self) -> bytes:
         """The next block as UTF-8, empty at the end."""
@@ -144,7 +139,6 @@ class Utf8Text(PeekableBytes):
                 # pyarrow needs it behind a lone header, and `_read` behind a quote that is never closed.
                 text += b"" if (text or self.last)[-1:] in b"\r\n" else b"\n"
             self.lines += text.count(b"\n")
-            self.quotes += text.count(b'"')
             if text:
                 self.last = text[-1:]
                 return text

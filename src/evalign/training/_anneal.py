@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from evalign._errors import check_integer, expected
 from evalign.softsets import check_temperature
+from evalign.training._monitor import MODES
 
 
 class HasTemperature(Protocol):
@@ -16,11 +17,11 @@ class HasTemperature(Protocol):
 
 
 class Anneal:
-    """Lower the temperature of a loss whenever its validation loss stalls, and decide when to stop.
+    """Lower the temperature of a loss whenever validation stalls, and decide when to stop.
 
     T_k = start * decay^k, but not below `floor`. The loss is cooled when `patience` steps in a row have not
-    lowered the validation loss at the current temperature. `done` becomes True when `rounds` temperatures
-    in a row have not lowered the best validation loss so far, or when the lowest temperature has stalled.
+    improved the validation loss (or metric) at the current temperature. `done` becomes True when `rounds`
+    temperatures in a row have not improved the best value so far, or when the lowest temperature has stalled.
     Call `step` once per epoch, as with `ReduceLROnPlateau`.
 
     Args:
@@ -30,7 +31,8 @@ class Anneal:
         patience: Steps without improvement before the loss is cooled.
         rounds: Temperatures without improvement before training is done.
         floor: The lowest temperature.
-        tolerance: How much lower a loss must be to count as an improvement.
+        tolerance: How much better a value must be to count as an improvement.
+        mode: "min" if lower values are better, as with a loss; "max" for metrics such as F1.
 
     >>> from evalign import MetricLoss
     >>> loss = MetricLoss("f1")
@@ -53,6 +55,7 @@ class Anneal:
         rounds: int = 5,
         floor: float = 0.01,
         tolerance: float = 1e-4,
+        mode: str = "min",
     ) -> None:
         if not 0 < decay < 1:
             raise expected("decay", "in (0, 1)", decay)
@@ -61,56 +64,64 @@ class Anneal:
             raise expected("floor", f"in (0, start={start}]", floor)
         if not 0 <= tolerance < math.inf:
             raise expected("tolerance", "to be a number >= 0", tolerance)
+        if mode not in MODES:
+            raise expected("mode", "to be 'min' or 'max'", repr(mode))
         self.loss = loss
+        self.mode = mode
         self.start, self.decay, self.floor, self.tolerance = start, decay, floor, tolerance
         self.patience, self.rounds = patience, rounds
-        #: The lowest validation loss so far.
-        self.best = math.inf
-        #: Whether the last value was the lowest so far: the moment to save a checkpoint.
+        self._worst = math.inf if mode == "min" else -math.inf
+        #: The best value so far.
+        self.best = self._worst
+        #: Whether the last value was the best so far: the moment to save a checkpoint.
         self.improved = False
         #: Whether training should stop.
         self.done = False
-        #: (temperature, validation loss) of every step.
+        #: (temperature, value) of every step.
         self.history: list[tuple[float, float]] = []
-        self._here = math.inf  # the lowest at this temperature
+        self._here = self._worst  # the best at this temperature
         self._waited = 0
         self._barren = 0  # temperatures in a row without improvement
         self._fruitful = False  # whether this temperature brought an improvement
         loss.temperature = start
 
     @classmethod
-    def east(cls, loss: HasTemperature, decay: float = 0.9) -> Anneal:
+    def east(cls, loss: HasTemperature, decay: float = 0.9, mode: str = "min") -> Anneal:
         """The values of the paper: T_0 = 0.2, r = 0.9 (or 0.8), 50 epochs of patience.
 
         >>> from evalign import MetricLoss
         >>> Anneal.east(MetricLoss("f1"), decay=0.8).patience
         50
         """
-        return cls(loss, start=0.2, decay=decay, patience=50, rounds=5, floor=0.001)
+        return cls(loss, start=0.2, decay=decay, patience=50, rounds=5, floor=0.001, mode=mode)
 
     @property
     def temperature(self) -> float:
         """The current temperature."""
         return self.loss.temperature
 
-    def step(self, validation_loss: float) -> None:
-        """Record a validation loss, and cool if it has stalled. A NaN does not count as an improvement."""
-        value = float(validation_loss)
+    def step(self, value: float) -> None:
+        """Record a validation loss or metric, and cool if it has stalled. A NaN is not an improvement."""
+        value = float(value)
         self.history.append((self.temperature, value))
-        self._fruitful = self._fruitful or value < self.best - self.tolerance
-        self.improved = value < self.best
+        self._fruitful = self._fruitful or self._gain(value, self.best) > self.tolerance
+        self.improved = self._gain(value, self.best) > 0
         if self.improved:
             self.best = value
-        if value < self._here - self.tolerance:
+        if self._gain(value, self._here) > self.tolerance:
             self._here, self._waited = value, 0
         else:
             self._waited += 1
         if self._waited >= self.patience and not self.done:
             self._cool()
 
+    def _gain(self, value: float, reference: float) -> float:
+        """By how much a value is better than another."""
+        return reference - value if self.mode == "min" else value - reference
+
     def _cool(self) -> None:
         self._barren = 0 if self._fruitful else self._barren + 1
-        self._fruitful, self._waited, self._here = False, 0, math.inf
+        self._fruitful, self._waited, self._here = False, 0, self._worst
         self.done = self._barren >= self.rounds or self.temperature <= self.floor
         if not self.done:
             self.loss.temperature = max(self.floor, self.temperature * self.decay)

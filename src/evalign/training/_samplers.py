@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils.data import Sampler
+from torch.utils.data import BatchSampler, DistributedSampler, Sampler
 
 from evalign._errors import check_integer, expected
 
 _Rows: TypeAlias = npt.NDArray[np.intp]
 
 
-class StratifiedBatchSampler(Sampler[list[int]]):
+class StratifiedBatchSampler(BatchSampler):
     """Draw batches with the class shares of the data and at least `min_per_class` rows of every class.
 
     An epoch over n rows has ceil(n / batch_size) batches (floor with `drop_last`), with these guarantees:
@@ -41,6 +41,9 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         min_per_class: The least rows of every class per batch; 0 only preserves the shares.
         seed: Seed of the shuffling.
         drop_last: Leave out the last batch if it is smaller than the others.
+        sampler: A `DistributedSampler`; each of its processes takes its part of every batch, as with
+            `DistributedStratifiedBatchSampler`. Lightning passes it to a batch sampler that is created in
+            `train_dataloader`.
 
     >>> targets = ["n"] * 17 + ["y"] * 3
     >>> sampler = StratifiedBatchSampler(targets, batch_size=5)
@@ -60,14 +63,25 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         min_per_class: int = 1,
         seed: int = 0,
         drop_last: bool = False,
+        sampler: DistributedSampler[Any] | None = None,
     ) -> None:
-        super().__init__()
+        if isinstance(targets, Sampler):  # Lightning does not know how the batch sampler was created
+            raise expected(
+                "targets", "to be the class of every row", f"a {type(targets).__name__}",
+                "Under Lightning with several processes, create the sampler in `train_dataloader`.",
+            )  # fmt: skip
         self._codes = _class_codes(targets)
         self._num_classes = int(self._codes.max()) + 1
         check_integer(batch_size=batch_size)
         check_integer(0, min_per_class=min_per_class, seed=seed)
         self.batch_size, self.min_per_class, self.seed = batch_size, min_per_class, seed
         self.drop_last = drop_last
+        if sampler is not None:
+            if not isinstance(sampler, DistributedSampler):
+                raise expected("sampler", "to be a DistributedSampler", type(sampler).__name__)
+            self._replicas, self._rank = sampler.num_replicas, sampler.rank
+        #: This object: Lightning calls `batch_sampler.sampler.set_epoch`.
+        self.sampler: Any = self
         #: The epoch that the next iteration draws.
         self.epoch = 0
 
@@ -76,9 +90,10 @@ class StratifiedBatchSampler(Sampler[list[int]]):
         return full + (left > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
+        # When the first batch is drawn: Lightning calls `iter` before `set_epoch` if it resumes a run.
         epoch = self.epoch
         self.epoch += 1  # now, not at the end: a loop that breaks early must not see the same epoch again
-        return self._parts(np.random.default_rng((self.seed, epoch)))
+        yield from self._parts(np.random.default_rng((self.seed, epoch)))
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch that the next iteration draws.
@@ -181,6 +196,7 @@ class DistributedStratifiedBatchSampler(StratifiedBatchSampler):
         num_replicas: The number of processes; taken from `torch.distributed` if None.
         rank: This process, 0 to num_replicas - 1; taken from `torch.distributed` if None.
         drop_last: Leave out the last batch if it is smaller than the others.
+        sampler: A `DistributedSampler` that takes the place of `num_replicas` and `rank`.
 
     >>> targets = ["no"] * 12 + ["yes"] * 4
     >>> for rank in (0, 1):
@@ -199,8 +215,11 @@ class DistributedStratifiedBatchSampler(StratifiedBatchSampler):
         num_replicas: int | None = None,
         rank: int | None = None,
         drop_last: bool = False,
+        sampler: DistributedSampler[Any] | None = None,
     ) -> None:
-        super().__init__(targets, batch_size, min_per_class, seed, drop_last)
+        super().__init__(targets, batch_size, min_per_class, seed, drop_last, sampler)
+        if sampler is not None:
+            num_replicas, rank = self._replicas, self._rank
         if num_replicas is None or rank is None:
             if not (dist.is_available() and dist.is_initialized()):
                 raise expected(

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss, as_batch
+from evalign.losses import AdversarialLoss, MetricLoss, WMWLoss
+from evalign.metrics import as_batch
 from evalign.softsets import LinearStep, Step
 
 #: Losses with control flow that depends on values, which `torch.func.vmap` cannot batch.
@@ -73,7 +74,7 @@ def _soft_set_losses(loss: MetricLoss, logits: Tensor, targets: Tensor) -> Tenso
     levels = (0.5,) if loss._levels is None else tuple(loss._levels.tolist())
     step = loss.step or LinearStep(temperature=loss.temperature)
     matrix = _confusion_matrices(rows.logits.mT, rows.targets.mT, levels, step)
-    values = loss.metric.over_labels(matrix.unsqueeze(2), keep_absent=False)
+    values = loss.metric.over_labels(matrix.unsqueeze(2), skip_absent=True)
     values = values.reshape(len(matrix), -1).mean(-1)
     return 1 - values if loss.metric.higher_is_better else values
 

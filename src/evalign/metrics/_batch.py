@@ -1,4 +1,4 @@
-"""The first step of every loss: check logits, targets and weights, and flatten them to rows."""
+"""The first step of every loss and every accumulator: check a batch, and flatten it to rows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evalign._errors import expected
-from evalign._torch import check_range, value_range
+from evalign._torch import check_range, poison, value_range
 
 TASKS = ("auto", "multiclass", "binary", "multilabel")
 
@@ -41,33 +41,6 @@ class Batch:
             return self.values.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
         total = self.weight.sum()
         return self.weight / total.clamp_min(torch.finfo(total.dtype).tiny), total
-
-
-class RowLoss(nn.Module):
-    """The base of all losses of logits and targets: their settings, and batches as rows."""
-
-    class_weight: Tensor | None
-
-    def __init__(
-        self,
-        *,
-        task: str = "auto",
-        class_weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = -100,
-    ) -> None:
-        super().__init__()
-        if task not in TASKS:
-            raise expected("task", f"to be one of {TASKS}", repr(task))
-        self.task = task
-        self.ignore_index = ignore_index
-        self.register_buffer("class_weight", class_weights(class_weight), persistent=False)
-
-    def _as_rows(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Batch:
-        """The batch as rows, with the settings of this loss."""
-        return as_batch(
-            logits, targets, sample_weight,
-            task=self.task, class_weight=self.class_weight, ignore_index=self.ignore_index,
-        )  # fmt: skip
 
 
 def as_batch(
@@ -106,10 +79,39 @@ def as_batch(
     return Batch(rows.task, rows.values, rows.targets, weight)
 
 
-def class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | None:
+@torch.no_grad()
+def count_batch(rows: Batch, weight: Tensor, levels: Tensor | float = 0.5) -> Tensor:
+    """The confusion matrix of predicted classes: by the largest logit, or for labels by the thresholds.
+
+    (d, d) for classes, (thresholds, labels, 2, 2) for labels, in the type of `weight`, which weights rows or
+    cells. It is NaN if a logit is NaN.
+
+    >>> rows = as_batch(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> count_batch(rows, torch.ones(3))
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
+    if rows.task != "multiclass":
+        thresholds = torch.as_tensor(levels, dtype=rows.logits.dtype, device=rows.logits.device).view(
+            -1, 1, 1
+        )
+        inside = (rows.logits.sigmoid().mT >= thresholds).to(weight.dtype)
+        truth = rows.targets.mT.to(weight.dtype)
+        actual = torch.stack([1 - truth, truth], -2) * weight.mT.unsqueeze(-2)
+        return actual @ torch.stack([1 - inside, inside], -1) + poison(rows.logits).to(weight.dtype)
+    d, predicted = rows.logits.shape[1], rows.logits.argmax(-1)
+    if rows.targets.ndim == 2:
+        mass = (rows.targets.to(weight.dtype) * weight.unsqueeze(-1)).mT
+        matrix = weight.new_zeros(d, d).index_add(1, predicted, mass)
+    else:
+        matrix = weight.new_zeros(d * d).index_add(0, rows.targets * d + predicted, weight).view(d, d)
+    return matrix + poison(rows.logits.amax(-1)).to(weight.dtype)
+
+
+def check_class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | None:
     """Check class weights: one per class, none negative, not all 0.
 
-    >>> class_weights([1, 5])
+    >>> check_class_weights([1, 5])
     tensor([1., 5.])
     """
     if class_weight is None:
@@ -125,12 +127,11 @@ def _task(logits: Tensor, targets: Tensor) -> str:
         return "binary"
     if logits.shape != targets.shape:
         return "multiclass"
-    if targets.is_floating_point():
-        raise expected(
-            "task", "to be set for float targets of the logits' shape", "'auto'",
-            "Use task='multiclass' for soft class targets or task='multilabel' for labels.",
-        )  # fmt: skip
-    return "multilabel"
+    raise expected(
+        "task", "to be set for targets of the logits' shape", "'auto'",
+        "Use task='multilabel' for labels; for one class per row, use class indices, or task='multiclass' "
+        "with soft or one-hot targets as floats.",
+    )  # fmt: skip
 
 
 def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None) -> Batch:
