@@ -3,7 +3,7 @@
 All losses of a row are timed in turn, call by call, in CPU time, so that other load on the machine affects
 them equally; only the ratios are meaningful. Before timing, a block of 32 MB is freed, as in any process that
 has read its data: from then on the C library keeps freed memory instead of returning it to the system after
-every call. EVALIGN_NATIVE=0 measures the loss without its compiled kernel, and MONAI's Dice loss is included if
+every call. EVALIGN_NATIVE=0 measures the loss without its compiled kernel. MONAI's Dice loss is included if
 `monai` is installed (`pip install --no-deps monai`).
 
     python benchmarks/loss_cost.py [--seconds 4]

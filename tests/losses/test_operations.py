@@ -84,7 +84,7 @@ def test_the_host_never_waits_for_labels(task):
 @pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize(("classes", "limit"), [(2, 42), (10, 68)])
 def test_the_matrix_takes_few_operations(classes, limit):
-    """Checks, shares and the soft confusion matrix, forward and backward; not the arithmetic of the metric."""
+    """Checks, shares and the soft confusion matrix, forward and backward; without the metric."""
 
     class Trace(MetricLoss):
         def objective(self, confusion, task):
