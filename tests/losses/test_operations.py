@@ -5,6 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evalign import MetricLoss, _torch
+from evalign.softsets import _fused
 
 #: Operations whose result the host reads, or whose result has a size that the host must know.
 WAITING = {
@@ -40,7 +41,8 @@ def record(loss, logits, targets, *weight):
 @pytest.fixture
 def accelerator(monkeypatch):
     """Treat all tensors as if they were on a device whose values cannot be read at once."""
-    monkeypatch.setattr(_torch, "is_readable", lambda values: False)
+    for module in (_torch, _fused):
+        monkeypatch.setattr(module, "is_readable", lambda values: False)
 
 
 def test_on_a_cpu_targets_are_read():

@@ -21,11 +21,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evalign._torch import needs_plain_formulas, poison
+from evalign._torch import is_readable, needs_plain_formulas, poison
 from evalign.softsets import _native
 from evalign.softsets._confusion import soft_confusion
 from evalign.softsets._memberships import soft_assign
 from evalign.softsets._steps import LinearStep, Step, check_temperature
+
+#: The number of logits processed at once on a CPU without the kernel: few enough to stay in its cache.
+BLOCK = 2**20
 
 
 def logit_confusion(
@@ -54,9 +57,15 @@ def logit_confusion(
     if _native.is_native(logits, targets, weight):
         matrix = _Native.apply(logits, targets, weight, temperature)  # type: ignore[no-untyped-call]
         return matrix
-    function = _Two if logits.shape[-1] == 2 else _Many
-    matrix = function.apply(logits.flatten(0, -2), targets, weight, temperature)  # type: ignore[no-untyped-call]
-    return matrix
+    rows = logits.flatten(0, -2)
+    function = _Two if rows.shape[1] == 2 else _Many
+    block = max(1, BLOCK // rows.shape[1])
+    if len(rows) <= block or not is_readable(rows):
+        matrix = function.apply(rows, targets, weight, temperature)  # type: ignore[no-untyped-call]
+        return matrix
+    parts = zip(*(torch.split(side, block) for side in (rows, targets, weight)), strict=True)
+    matrices = [function.apply(*part, temperature) for part in parts]  # type: ignore[no-untyped-call]
+    return torch.stack(matrices).sum(0)
 
 
 def binary_logit_confusion(
@@ -158,7 +167,7 @@ class _Many(torch.autograd.Function):
         if not floor:
             above = (x - b).clamp_(min=0).mul_(value).sum(-1, keepdim=True)
             of_total = above.mul_(s3 * s3).mul_(-1 / temperature)
-        value.mul_(torch.where(x > b, s3, torch.where(x > a, s2, s1)))
+        value.mul_(torch.where(x > b, s3, _choose(x > a, s2, s1, x.dtype)))
         q = (value if floor else value.add_(of_total)).mul_(x)
         of_tau = x.gather(-1, places).mul_(q.sum(-1, keepdim=True).mul_(-0.5))
         return q.scatter_add_(-1, places, of_tau), None, None, None
@@ -213,6 +222,11 @@ def _add_up(targets: Tensor, memberships: Tensor) -> Tensor:
     return matrix.add_(matrix.sum(), alpha=0.0)
 
 
+def _choose(condition: Tensor, if_true: float, if_false: float, dtype: torch.dtype) -> Tensor:
+    """`torch.where` for two numbers, which it would round to the default type."""
+    return condition.to(dtype).mul_(if_true - if_false).add_(if_false)
+
+
 def _pieces(temperature: float) -> tuple[float, float, float, float, float, float]:
     """T, knots a and b, slopes s1 and s2, and the value at 0, which is 0 except at temperature 0.4."""
     a, b = 1 - 2.5 * temperature, 1 + 2.5 * temperature
@@ -231,4 +245,4 @@ def _step_at_half(p: Tensor, temperature: float) -> Tensor:
 def _slope_at_half(p: Tensor, temperature: float) -> Tensor:
     """The derivative of the linear step at threshold 0.5."""
     _, _, _, s1, s2, _ = _pieces(temperature)
-    return torch.where((p - 0.5).abs_() < 1.25 * temperature, 2 * s2, 2 * s1).to(p.dtype)
+    return _choose((p - 0.5).abs_() < 1.25 * temperature, 2 * s2, 2 * s1, p.dtype)

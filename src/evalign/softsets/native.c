@@ -68,7 +68,7 @@ uint32_t source_checksum(void) { return CHECKSUM; }
 
 /* exp by 2^n p(r), |r| <= log(2) / 2, with p the Taylor polynomial; SHIFT rounds to an integer. */
 #define REAL float
-#define INTEGER int32_t
+#define INTEGER uint32_t
 #define BITS 23
 #define BIAS 127
 #define SHIFT 12582912.0f
@@ -80,7 +80,7 @@ uint32_t source_checksum(void) { return CHECKSUM; }
 #include "native.c"
 
 #define REAL double
-#define INTEGER int64_t
+#define INTEGER uint64_t
 #define BITS 52
 #define BIAS 1023
 #define SHIFT 6755399441055744.0
