@@ -38,9 +38,7 @@ def compile_kernel(source: Path, library: Path) -> bool:
     checksum = f"-DCHECKSUM={zlib.crc32(source.read_bytes())}u"
     draft = library.with_suffix(f".{os.getpid()}")  # a running process may have the old library open
     try:
-        subprocess.run(
-            [*compiler, *OPTIONS, checksum, "-o", draft, source], check=True, capture_output=True
-        )
+        subprocess.run([*compiler, *OPTIONS, checksum, "-o", draft, source], check=True, capture_output=True)
         draft.replace(library)
     except (OSError, subprocess.CalledProcessError):
         draft.unlink(missing_ok=True)

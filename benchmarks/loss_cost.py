@@ -162,7 +162,9 @@ def training_step(seconds: float) -> None:
         print(f"Training step of a 512-256-128-{d} network, batch 1024: {times['ours'] / times['ce']:.2f}x.")
 
 
-def peak_memory(logits: Tensor, targets: Tensor, losses: dict[str, Callable[[Tensor, Tensor], Tensor]]) -> None:
+def peak_memory(
+    logits: Tensor, targets: Tensor, losses: dict[str, Callable[[Tensor, Tensor], Tensor]]
+) -> None:
     """Print the peak memory of forward and backward, beyond logits and targets."""
     for name, loss in losses.items():
         logits.grad = None
@@ -193,9 +195,7 @@ def main() -> None:
     small_batch(seconds)
     training_step(seconds)
     logits, targets = torch.randn(4096, 1000).requires_grad_(), torch.randint(0, 1000, (4096,))
-    peak_memory(
-        logits, targets, {"cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1")}
-    )
+    peak_memory(logits, targets, {"cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1")})
     worst = max(worst, segmentation(seconds))
     print(f"\nworst ratio: {worst:.2f}")
 

@@ -209,7 +209,9 @@ def _pieces(temperature: float) -> tuple[float, float, float, float, float, floa
     """T, knots a and b, slopes s1 and s2, and the value at 0, which is 0 except at temperature 0.4."""
     a, b = 1 - 2.5 * temperature, 1 + 2.5 * temperature
     s2 = (1 - 2 * temperature) / (5 * temperature)
-    return (temperature, a, b, temperature / a, s2, 0.0) if a > 0 else (temperature, a, b, s2, s2, temperature)
+    return (
+        (temperature, a, b, temperature / a, s2, 0.0) if a > 0 else (temperature, a, b, s2, s2, temperature)
+    )
 
 
 def _step_at_half(p: Tensor, temperature: float) -> Tensor:

@@ -26,7 +26,16 @@ WRONG_TARGET, NO_MEMORY = 1, 2
 
 _Sizes, _Step = ctypes.c_int64 * 3, ctypes.c_double * 6
 #: Logits with shape and strides, targets, weights, step, threads, and the matrix.
-_MATRIX = (ctypes.c_void_p, _Sizes, _Sizes, ctypes.c_void_p, ctypes.c_void_p, _Step, ctypes.c_int, ctypes.c_void_p)
+_MATRIX = (
+    ctypes.c_void_p,
+    _Sizes,
+    _Sizes,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    _Step,
+    ctypes.c_int,
+    ctypes.c_void_p,
+)
 _ARGUMENTS = {"confusion": _MATRIX, "confusion_gradient": (*_MATRIX, _Sizes, ctypes.c_void_p)}
 _TYPES = {torch.float32: "float", torch.float64: "double"}
 
@@ -104,7 +113,13 @@ def confusion_gradient(
 
 
 def _call(
-    name: str, logits: Tensor, targets: Tensor, weight: Tensor, step: Sequence[float], matrix: Tensor, *out: Any
+    name: str,
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor,
+    step: Sequence[float],
+    matrix: Tensor,
+    *out: Any,
 ) -> None:
     assert KERNEL is not None
     targets, weight = targets.contiguous(), weight.contiguous()
