@@ -53,6 +53,15 @@ class BoostingPlan:
     metric_rounds: int
     temperature: float
     report: Callable[[str, int, float], None] | None = None
+    #: The places of the features that are categories.
+    categorical: tuple[int, ...] = ()
+
+    def make_dataset(self, rows: LabelledRows, init_score: Floats | None = None) -> Any:
+        """Make LightGBM's dataset of rows."""
+        return import_lightgbm().Dataset(
+            rows.X, rows.y, weight=rows.weight, init_score=init_score,
+            categorical_feature=list(self.categorical) or "auto",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,7 @@ def train_stages(parts: list[tuple[LabelledRows, LabelledRows]], plan: BoostingP
 
 def _boost_on_log_loss(rows: LabelledRows, held: LabelledRows, plan: BoostingPlan) -> Any:
     lgb = import_lightgbm()
-    fit, valid = (lgb.Dataset(part.X, part.y, weight=part.weight) for part in (rows, held))
+    fit, valid = (plan.make_dataset(part) for part in (rows, held))
     valid.reference = fit
     kind: dict[str, Any] = {"objective": "binary"}
     if plan.num_classes > 2:
@@ -169,10 +178,7 @@ def _boost_on_metric(
     """The booster of the rounds on the metric up to the best round, or None if none helps."""
     lgb = import_lightgbm()
     first = [start.scores(rows.X), held_scores]
-    fit, valid = (
-        lgb.Dataset(part.X, part.y, weight=part.weight, init_score=scores)
-        for part, scores in zip((rows, held), first, strict=True)
-    )
+    fit, valid = (plan.make_dataset(*pair) for pair in zip((rows, held), first, strict=True))
     valid.reference = fit
     goal = Objective(plan.goal.metric, plan.temperature, plan.goal.constraints)
 

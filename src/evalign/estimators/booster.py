@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from evalign import metrics
 from evalign._errors import check_integer, expected, is_number, show, suggest
@@ -28,6 +28,7 @@ from evalign.boosting import (
     train_stages,
 )
 from evalign.decisions import DecisionRule, Goal, Scaling, Standing, fit_rule, fit_scaling
+from evalign.estimators._columns import validate_features
 from evalign.estimators._progress import ProgressBar
 from evalign.estimators._rows import Split, as_class_weights, normalize_weights, split_rows
 from evalign.estimators._untrusted import check_lightgbm_text
@@ -55,6 +56,9 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
     is stopped by its own fold, and one rule is fitted on the scores of all rows, each from the bag that was
     not trained on it. Requires the extra `boost`.
 
+    DataFrames of pandas and polars may contain texts and categories, which LightGBM splits natively, and
+    missing values. A category that was not seen in `fit` is treated as missing.
+
     Args:
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as "precision >= 0.9"; see `fit_rule`.
@@ -81,6 +85,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     Attributes:
         classes_: The class labels, sorted.
+        columns_: The categories of the columns of a table; None if all features are numbers.
         rule_: The decision rule; None with `rule=False`.
         stages_: The boosters of each bag.
         rounds_: For each bag, the number of rounds on the log-loss and on the metric.
@@ -152,11 +157,9 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         return hasattr(self, "stages_")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Boost the trees and fit the rule; missing values (NaN) are allowed."""
+        """Boost the trees and fit the rule; missing values are allowed."""
         goal = self._check_settings()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", ensure_all_finite="allow-nan", ensure_min_samples=2
-        )
+        X, y = validate_features(self, X, y, reset=True, gaps=True, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, indices = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -228,9 +231,10 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         def report(stage: str, done: int, value: float) -> None:
             bar.show(stage, done, metric_rounds if stage == "metric" else rounds, f"{value:.4f}")
 
+        categorical = () if self.columns_ is None else self.columns_.categorical
         return BoostingPlan(
             goal, len(self.classes_), settings, rounds, int(self.patience), metric_rounds, self.temperature,
-            report if self.verbose else None,
+            report if self.verbose else None, tuple(categorical),
         )  # fmt: skip
 
     def _keep_best(self, stages: list[Stages], rows: LabelledRows, splits: list[Split], goal: Goal) -> None:
@@ -287,8 +291,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=False)
-        X = _as_csr_matrix(X)
+        X = _as_csr_matrix(validate_features(self, X, reset=False, gaps=True))
         return np.asarray(np.mean([one.scores(X) for one in self.stages_], axis=0))
 
     def _to_probabilities(self, scores: Floats) -> Floats:

@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, check_random_state
 from torch import Tensor, nn
 
 from evalign import metrics
@@ -28,6 +28,7 @@ from evalign._errors import check_integer, expected, is_number, show
 from evalign._files import pack_tensors, unpack_tensors
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import expected_calibration_error, fit_rule, fit_temperature
+from evalign.estimators._columns import validate_features
 from evalign.estimators._mlp import mlp
 from evalign.estimators._progress import ProgressBar
 from evalign.estimators._rows import as_class_weights, normalize_weights, split_rows
@@ -54,6 +55,10 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
     cross-entropy and annealed, and keeps the weights with the best metric on held-out rows: there it never
     ends below cross-entropy. A decision rule is then fitted on the same rows. Features are centred and scaled
     inside.
+
+    DataFrames of pandas and polars may contain texts and categories: the 64 most frequent ones of each
+    column become columns of 0 and 1, and others, also those not seen in `fit`, are zeros in all of them. A
+    missing number becomes the mean of its column, marked in one more column if `fit` saw missing ones, too.
 
     Args:
         metric: Anything `evalign.metrics.as_metric` accepts.
@@ -87,6 +92,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
 
     Attributes:
         classes_: The class labels, sorted.
+        columns_: The categories of the columns of a table; None if all features are numbers.
         history_: One row per epoch: phase, losses, hard validation metric, temperature.
         n_iter_: The number of epochs of all bags together.
         networks_: The trained networks, one per bag.
@@ -182,7 +188,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         warm = self.warm_start and hasattr(self, "networks_")
         if not warm:
             self.__dict__.pop("networks_", None)  # a failed fit must not leave weights under new labels
-        X, y = validate_data(self, X, y, accept_sparse="csr", reset=not warm, ensure_min_samples=2)
+        X, y = validate_features(self, X, y, reset=not warm, ensure_min_samples=2)
         check_classification_targets(y)
         classes, indices = np.unique(y, return_inverse=True)
         self._check_classes(classes, warm)
@@ -266,7 +272,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             raise expected("validation_data", "to be None with several bags", f"data and {self.n_bags} bags")
         if not isinstance(validation_data, list | tuple) or len(validation_data) != 2:
             raise expected("validation_data", "to be (X, y)", type(validation_data).__name__)
-        valid_X, labels = validate_data(self, *validation_data, accept_sparse="csr", reset=False)
+        valid_X, labels = validate_features(self, *validation_data, reset=False)
         unknown = np.setdiff1d(labels, self.classes_)
         if unknown.size:
             raise expected("validation_data", "with classes of `y` only", show(unknown[0]))
@@ -317,8 +323,11 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             trainings.append(training)
         return trainings
 
+    def _count_inputs(self) -> int:
+        return int(self.n_features_in_ if self.columns_ is None else self.columns_.n_dummies)
+
     def _build_network(self) -> nn.Module:
-        n_features, d = self.n_features_in_, len(self.classes_)
+        n_features, d = self._count_inputs(), len(self.classes_)
         if self.network is None:
             return mlp(n_features, d, self.hidden, self.dropout)
         return _build_own_network(self.network, n_features, d)
@@ -386,8 +395,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
 
     def _logits(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        scaled = _scale(X, self.scaler_, self.device)
+        scaled = _scale(validate_features(self, X, reset=False), self.scaler_, self.device)
         # In double precision, so that the result of a row does not depend on the rows beside it.
         own = self.network is None
         networks = [copy.deepcopy(network).double() if own else network for network in self.networks_]
@@ -453,7 +461,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         if facts["custom_network"] and self.network is None:
             raise expected("network", "to be given, since the model was trained with one", None)
         tensors = unpack_tensors(parts["tensors"])
-        self.scaler_ = _restore_scaler(facts, tensors)
+        self.scaler_ = _restore_scaler(facts["with_mean"], self._count_inputs(), tensors)
         self.networks_ = [
             self._restore_network(take_prefix(tensors, f"network.{number}"))
             for number in range(int(self.n_bags))
@@ -600,14 +608,14 @@ def _fit_scaler(X: Any, weight: Floats | None) -> StandardScaler:
         return StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
 
 
-def _restore_scaler(facts: dict[str, Any], tensors: dict[str, Tensor]) -> StandardScaler:
-    scaler = StandardScaler(with_mean=facts["with_mean"])
+def _restore_scaler(with_mean: bool, n_inputs: int, tensors: dict[str, Tensor]) -> StandardScaler:
+    scaler = StandardScaler(with_mean=with_mean)
     for name in ("mean_", "scale_", "var_"):
         stored = tensors.get(f"scaler.{name}")
         setattr(scaler, name, None if stored is None else stored.numpy())
-    if scaler.scale_ is None or len(scaler.scale_) != facts["n_features_in"]:
-        raise expected("folder", "with one scale per feature", facts["n_features_in"])
-    scaler.n_features_in_ = facts["n_features_in"]
+    if scaler.scale_ is None or len(scaler.scale_) != n_inputs:
+        raise expected("folder", "with one scale per feature", n_inputs)
+    scaler.n_features_in_ = n_inputs
     return scaler
 
 

@@ -17,6 +17,7 @@ from evalign import metrics
 from evalign._errors import expected, show
 from evalign._files import read_bundle, write_bundle
 from evalign.decisions import DecisionRule
+from evalign.estimators._columns import Columns
 from evalign.metrics import Metric
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class SaveMixin:
     _unsaved_settings: ClassVar[tuple[str, ...]] = ()
 
     classes_: NDArray[Any]
+    columns_: Columns | None = None
     rule_: DecisionRule | None
     validation_score_: float
 
@@ -81,6 +83,7 @@ class SaveMixin:
             "classes_dtype": self.classes_.dtype.str,
             "n_features_in": None if n_features is None else int(n_features),
             "feature_names_in": None if names is None else names.tolist(),
+            "columns": None if self.columns_ is None else self.columns_.to_json(),
             "validation_score": float(self.validation_score_),
             "rule": None if self.rule_ is None else self.rule_.to_json(),
         }
@@ -94,6 +97,10 @@ class SaveMixin:
             self.n_features_in_ = facts["n_features_in"]
         if facts["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
+        stored = facts.get("columns")  # older versions knew numbers only
+        self.columns_ = None if stored is None else Columns.from_json(stored)
+        if self.columns_ is not None and len(self.columns_.columns) != facts["n_features_in"]:
+            raise expected("folder", f"with {facts['n_features_in']} columns", len(self.columns_.columns))
         self.validation_score_ = float(facts["validation_score"])
         self.rule_ = None if facts["rule"] is None else DecisionRule.from_json(facts["rule"])
         classes: Any = self.classes_ if self.rule_ is None else self.rule_.classes
