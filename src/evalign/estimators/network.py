@@ -324,7 +324,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         return trainings
 
     def _count_inputs(self) -> int:
-        return int(self.n_features_in_ if self.columns_ is None else self.columns_.n_dummies)
+        return self.n_features_in_ if self.columns_ is None else self.columns_.n_dummies
 
     def _build_network(self) -> nn.Module:
         n_features, d = self._count_inputs(), len(self.classes_)
