@@ -83,10 +83,11 @@ class SaveMixin:
             "classes_dtype": self.classes_.dtype.str,
             "n_features_in": None if n_features is None else int(n_features),
             "feature_names_in": None if names is None else names.tolist(),
-            "columns": None if self.columns_ is None else self.columns_.to_json(),
             "validation_score": float(self.validation_score_),
             "rule": None if self.rule_ is None else self.rule_.to_json(),
         }
+        if self.columns_ is not None:
+            facts["columns"] = self.columns_.to_json()
         return facts, {}
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
@@ -97,8 +98,7 @@ class SaveMixin:
             self.n_features_in_ = facts["n_features_in"]
         if facts["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
-        stored = facts.get("columns")  # older versions knew numbers only
-        self.columns_ = None if stored is None else Columns.from_json(stored)
+        self.columns_ = Columns.from_json(facts["columns"]) if "columns" in facts else None
         if self.columns_ is not None and len(self.columns_.columns) != facts["n_features_in"]:
             raise expected("folder", f"with {facts['n_features_in']} columns", len(self.columns_.columns))
         self.validation_score_ = float(facts["validation_score"])
