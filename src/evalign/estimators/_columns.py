@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import is_multilabel
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from evalign._errors import expected, show
@@ -116,6 +117,8 @@ def validate_features(model: Any, X: Any, *y: Any, reset: bool, gaps: bool = Fal
         needed = columns is not None and (columns.categorical or (columns.has_gaps and not gaps))
         model.columns_ = columns if needed else None
     columns = getattr(model, "columns_", None)
+    if y and is_multilabel(y[0]):
+        checks["multi_output"] = True
     if gaps:
         checks["ensure_all_finite"] = "allow-nan"
     if columns is None:

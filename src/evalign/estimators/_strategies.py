@@ -48,7 +48,7 @@ def _cross_entropy(s: PhaseSettings) -> list[Phase]:
 
 
 def _weighted_cross_entropy(s: PhaseSettings) -> list[Phase]:
-    balanced = class_balanced_weights(s.targets.cpu(), s.num_classes)
+    balanced = class_balanced_weights(s.targets.cpu(), s.num_classes if s.targets.ndim == 1 else 2)
     balanced = balanced if s.class_weight is None else balanced * s.class_weight
     return [s.phase("weighted cross-entropy", FocalLoss(0.0, class_weight=balanced))]
 
@@ -59,9 +59,11 @@ def _focal(s: PhaseSettings) -> list[Phase]:
 
 def _softset(s: PhaseSettings) -> list[Phase]:
     """The binary soft sets of Tsoi et al. (2022): the mean of the metric over nine thresholds."""
-    _check_two_classes("softset", s)
+    task = "binary" if s.targets.ndim == 1 else "multilabel"
+    if task == "binary":
+        _check_two_classes("softset", s)
     loss = MetricLoss(
-        s.metric, task="binary", step=LinearStep(0.2), thresholds="btg", class_weight=s.class_weight,
+        s.metric, task=task, step=LinearStep(0.2), thresholds="btg", class_weight=s.class_weight,
         constraints=s.constraints,
     )  # fmt: skip
     return [s.phase("soft sets", loss)]
@@ -105,5 +107,7 @@ STRATEGIES: dict[str, Callable[[PhaseSettings], list[Phase]]] = {
 
 
 def _check_two_classes(strategy: str, s: PhaseSettings) -> None:
+    if s.targets.ndim == 2:
+        raise expected("y", f"with two classes for strategy {strategy!r}", f"{s.num_classes} labels per row")
     if s.num_classes != 2:
         raise expected("y", f"with two classes for strategy {strategy!r}", f"{s.num_classes}")

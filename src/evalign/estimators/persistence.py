@@ -40,6 +40,7 @@ class SaveMixin:
 
     classes_: NDArray[Any]
     columns_: Columns | None = None
+    multilabel_: bool = False
     rule_: DecisionRule | None
     validation_score_: float
 
@@ -88,6 +89,8 @@ class SaveMixin:
         }
         if self.columns_ is not None:
             facts["columns"] = self.columns_.to_json()
+        if self.multilabel_:
+            facts["multilabel"] = True
         return facts, {}
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
@@ -103,9 +106,18 @@ class SaveMixin:
             raise expected("folder", f"with {facts['n_features_in']} columns", len(self.columns_.columns))
         self.validation_score_ = float(facts["validation_score"])
         self.rule_ = None if facts["rule"] is None else DecisionRule.from_json(facts["rule"])
-        classes: Any = self.classes_ if self.rule_ is None else self.rule_.classes
-        if not np.array_equal(classes, self.classes_):
-            raise expected("folder", "with a rule for the classes of the model", classes)
+        self.multilabel_ = bool(facts.get("multilabel", False))
+        if self.rule_ is not None and not self._is_own_rule(self.rule_):
+            raise expected("folder", "with a rule for the classes of the model", self.rule_.classes)
+
+    def _is_own_rule(self, rule: DecisionRule) -> bool:
+        if not self.multilabel_:
+            return np.array_equal(rule.classes, self.classes_)  # type: ignore[arg-type]
+        return (
+            rule.classes is None
+            and rule.thresholds is not None
+            and len(rule.thresholds) == len(self.classes_)
+        )
 
 
 def settings_to_json(model: Any) -> dict[str, Any]:
