@@ -10,12 +10,20 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPClassifier
 
 from evalign import metrics
-from evalign.estimators import MetricClassifier
+from evalign.boosting import BoostingPlan, LabelledRows, objective, train_label_stages, train_stages
+from evalign.boosting._labels import LabelObjective
+from evalign.decisions import Goal
+from evalign.estimators import MetricBooster, MetricClassifier
 from evalign.estimators._rows import Targets
 from evalign.metrics import label_confusion, paired_error
 from evalign.training import TrainingData
 
-NETWORK = MetricClassifier("f1", hidden=(16,), dropout=0.0, max_epochs=15, learning_rate=0.01, random_state=0)
+NETWORK = MetricClassifier("f1", hidden=(16,), dropout=0.0, max_epochs=10, learning_rate=0.01, random_state=0)
+
+BOOSTER = MetricBooster(
+    "f1", n_estimators=40, metric_rounds=20, patience=10, num_leaves=7, n_bags=2, n_jobs=1, random_state=0
+)
+MODELS = [pytest.param(NETWORK, id="network"), pytest.param(BOOSTER, id="booster")]
 
 
 def make_labels(rows=600, seed=0):
@@ -32,7 +40,7 @@ def data():
     return X[:600], y[:600], X[600:], y[600:]
 
 
-@pytest.mark.parametrize("model", [pytest.param(NETWORK, id="network")])
+@pytest.mark.parametrize("model", MODELS)
 def test_shapes_are_those_of_scikit_learn(data, model):
     X, y, X_test, y_test = data
     ours = clone(model).fit(X, y)
@@ -48,7 +56,11 @@ def test_shapes_are_those_of_scikit_learn(data, model):
     np.testing.assert_array_equal(predicted, ours.decision_function(X_test) >= 0)
     # All positive is below 0.3.
     assert f1_score(y_test, predicted, average="macro") > 0.65
-    assert cross_val_score(model, X[:200], y[:200], scoring="f1_macro", cv=2).min() > 0.3
+
+
+def test_scikit_learn_cross_validates_labels(data):
+    model = clone(NETWORK).set_params(max_epochs=5)
+    assert cross_val_score(model, data[0], data[1], scoring="f1_macro", cv=2).min() > 0.4
 
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
@@ -109,6 +121,82 @@ def test_calibration_is_that_of_the_cells_as_two_classes(data):
 
     best = model.softmax_temperature_
     assert entropy(best) < min(entropy(best * 0.95), entropy(best * 1.05))
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_the_booster_is_never_below_the_log_loss_on_held_out_rows(data, average):
+    X, y, X_test, y_test = data
+    metric = metrics.f1(average=average)
+    plain, ours = (
+        clone(BOOSTER).set_params(metric=metric, strategy=one, n_bags=3).fit(X, y)
+        for one in ("log_loss", "metric")
+    )
+    assert ours.validation_score_ >= plain.validation_score_
+    assert plain.rounds_[0][1] == 0
+    assert ours.rounds_[0][0] > 0
+    assert f1_score(y_test, ours.predict(X_test), average=average) > 0.6
+
+
+def test_labels_are_boosted_on_the_log_loss_one_by_one(data):
+    X, y, X_test, y_test = data
+    settings = {"num_leaves": 7, "num_threads": 1, "verbosity": -1, "seed": 0}
+    plan = BoostingPlan(
+        Goal(metrics.f1()), 2, settings, rounds=30, patience=5, metric_rounds=0, temperature=0.2
+    )
+    rows, held = LabelledRows(X, y), LabelledRows(X_test, y_test)
+    (together,) = train_label_stages([(rows, held)], plan)
+    for place in range(3):
+        parts = [(LabelledRows(X, y[:, place]), LabelledRows(X_test, y_test[:, place]))]
+        (alone,) = train_stages(parts, plan)
+        np.testing.assert_array_equal(together.scores(X_test)[:, place], alone.scores(X_test))
+
+
+def test_the_gradient_of_a_label_is_that_of_the_metric_of_all(data):
+    _, y, _, _ = data
+    generator = np.random.default_rng(0)
+    clear = np.array([3, 0, 3]) * (2 * y - 1)  # the other labels are easy
+    scores = torch.from_numpy(generator.normal(size=y.shape) + clear).requires_grad_()
+    metric = metrics.f1(average="micro")
+    loss = objective(metric).loss
+    truth = torch.from_numpy(y)
+    measure = loss.measure(scores, truth)
+    (wanted,) = torch.autograd.grad(loss.objective(measure.confusion, "multilabel"), scores)
+    others = measure.confusion.detach()[0] * y.shape[1]  # each label with sum 1
+    label = scores.detach().numpy()[:, 1], y[:, 1]
+    gradient, hessian = LabelObjective(metric, 0.2, others, 1).gradients(*label)
+    ratio = gradient / wanted[:, 1].numpy()
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)  # up to the scale that boosting needs
+    assert ratio[0] > 0
+    assert (hessian > 0).all()
+    alone, _ = objective(metric).gradients(*label)
+    assert np.ptp(alone / gradient) > 0.1  # a label on its own has another one
+
+
+def test_saving_and_constraints_of_the_booster(data, tmp_path):
+    X, y, X_test, _ = data
+    model = clone(BOOSTER).set_params(metric="recall", constraints=["precision >= 0.5"])
+    model.fit(X, y, sample_weight=np.linspace(0.5, 1.5, len(y)))
+    assert model.rule_.feasible
+    for number, fitted in enumerate((model, clone(BOOSTER).set_params(rule=False).fit(X, y))):
+        fitted.save(tmp_path / str(number))
+        loaded = MetricBooster.load(tmp_path / str(number))
+        assert loaded.rounds_ == fitted.rounds_
+        for method in ("predict", "predict_proba", "decision_function"):
+            np.testing.assert_array_equal(getattr(loaded, method)(X_test), getattr(fitted, method)(X_test))
+
+
+def test_a_label_without_positives_is_never_predicted(data):
+    X, y, X_test, _ = data
+    y = np.c_[y[:, :2], np.zeros(len(y), dtype=int)]
+    for model in (BOOSTER, NETWORK):
+        predicted = clone(model).fit(X, y).predict(X_test)
+        assert predicted[:, 2].sum() == 0
+        assert predicted[:, 0].any()
+
+
+def test_the_booster_has_no_class_weights_for_labels(data):
+    with pytest.raises(ValueError, match="`class_weight` to be None for multilabel targets"):
+        clone(BOOSTER).set_params(class_weight="balanced").fit(data[0], data[1])
 
 
 @pytest.mark.parametrize("form", [sparse.csr_matrix, lambda y: y.tolist(), lambda y: y.astype(bool)])

@@ -70,7 +70,7 @@ def count_classes(y: Indices, num_classes: int) -> NDArray[Any]:
     if y.ndim == 1:
         return np.bincount(y, minlength=num_classes)
     positives = y.sum(0)
-    rarest = int(positives[positives > 0].min(initial=len(y)))
+    rarest = int(positives[positives > 0].min(initial=len(y) - 1))
     return np.array([len(y) - rarest, rarest])
 
 
