@@ -17,6 +17,7 @@ from evalign import metrics
 from evalign._errors import expected, show
 from evalign._files import read_bundle, write_bundle
 from evalign.decisions import DecisionRule
+from evalign.estimators._columns import Columns
 from evalign.metrics import Metric
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class SaveMixin:
     _unsaved_settings: ClassVar[tuple[str, ...]] = ()
 
     classes_: NDArray[Any]
+    columns_: Columns | None = None
+    multilabel_: bool = False
     rule_: DecisionRule | None
     validation_score_: float
 
@@ -84,6 +87,10 @@ class SaveMixin:
             "validation_score": float(self.validation_score_),
             "rule": None if self.rule_ is None else self.rule_.to_json(),
         }
+        if self.columns_ is not None:
+            facts["columns"] = self.columns_.to_json()
+        if self.multilabel_:
+            facts["multilabel"] = True
         return facts, {}
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
@@ -94,16 +101,23 @@ class SaveMixin:
             self.n_features_in_ = facts["n_features_in"]
         if facts["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
+        self.columns_ = Columns.from_json(facts["columns"]) if "columns" in facts else None
+        if self.columns_ is not None and len(self.columns_.columns) != facts["n_features_in"]:
+            raise expected("folder", f"with {facts['n_features_in']} columns", len(self.columns_.columns))
         self.validation_score_ = float(facts["validation_score"])
         self.rule_ = None if facts["rule"] is None else DecisionRule.from_json(facts["rule"])
-        classes = self.classes_ if self.rule_ is None else self._get_rule_classes()
-        if not np.array_equal(classes, self.classes_):
-            raise expected("folder", "with a rule for the classes of the model", classes)
+        self.multilabel_ = bool(facts.get("multilabel", False))
+        if self.rule_ is not None and not self._is_own_rule(self.rule_):
+            raise expected("folder", "with a rule for the classes of the model", self.rule_.classes)
 
-    def _get_rule_classes(self) -> Any:
-        """Return the classes that the rule decides between."""
-        assert self.rule_ is not None
-        return self.rule_.classes
+    def _is_own_rule(self, rule: DecisionRule) -> bool:
+        if not self.multilabel_:
+            return np.array_equal(rule.classes, self.classes_)  # type: ignore[arg-type]
+        return (
+            rule.classes is None
+            and rule.thresholds is not None
+            and len(rule.thresholds) == len(self.classes_)
+        )
 
 
 def settings_to_json(model: Any) -> dict[str, Any]:
