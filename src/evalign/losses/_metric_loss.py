@@ -130,7 +130,7 @@ class MetricLoss(RowLoss):
         self.anchor = anchor
         self.sync = sync
         self.constraints = metrics.as_constraints(constraints)
-        metrics.check_scale_free(self.metric, self.constraints)
+        metrics.check_for_loss(self.metric, self.constraints)
         self.multiplier_learning_rate = multiplier_learning_rate
         self._temperature = check_temperature(temperature)
         self._last: Measure | None = None

@@ -21,14 +21,14 @@ from evalign.metrics._named import (
 )
 from evalign.metrics._paired import paired_error
 from evalign.metrics._ranking import auroc, average_precision
-from evalign.metrics._reading import as_constraint, as_constraints, as_metric, check_scale_free, metric
+from evalign.metrics._reading import as_constraint, as_constraints, as_metric, check_for_loss, metric
 from evalign.metrics._registry import NAMED
 from evalign.metrics._sweep import Sweep, sweep_thresholds, thresholds_between
 
 __all__ = [
     "NAMED", "Average", "CombinedMetric", "Confusion", "Constraint", "Metric", "Sweep", "accuracy",
     "as_constraint", "as_constraints", "as_metric", "auroc", "average_precision", "balanced_accuracy",
-    "check_scale_free", "cohen_kappa", "cost", "f1", "fbeta", "gmean", "hard_confusion", "informedness",
+    "check_for_loss", "cohen_kappa", "cost", "f1", "fbeta", "gmean", "hard_confusion", "informedness",
     "jaccard", "label_confusion", "mcc", "metric", "paired_error", "precision", "recall", "specificity",
     "sweep_thresholds", "thresholds_between",
 ]  # fmt: skip

@@ -237,6 +237,7 @@ class OneClass(Metric):
         self.metric, self.key = metric, key
         self.has_text = metric.has_text
         self._index = key if isinstance(key, int) else index
+        self.needs_classes = self._index is None
 
     @property
     def degree(self) -> float | None:
@@ -254,12 +255,14 @@ class OneClass(Metric):
         return self._choose(self.metric._value(matrix, skip_absent), matrix.shape[:-1])
 
     def _over_labels(self, matrix: Tensor, skip_absent: bool) -> Tensor:
+        if matrix.shape[-3] == 1:  # one label is a problem of two classes
+            return self._value(matrix.squeeze(-3), skip_absent)
         return self._choose(self.metric._over_labels(matrix, skip_absent), matrix.shape[:-2])
 
     def _choose(self, values: Tensor, shape: Sequence[int]) -> Tensor:
         if self._index is None:
             raise expected(
-                "metric", "with an index where the labels of classes are unknown", self.name,
+                "metric", "with a class index where labels are unknown", self.name,
                 "Call with_classes(classes) first.",
             )  # fmt: skip
         if values.shape != shape:

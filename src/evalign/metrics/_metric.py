@@ -41,6 +41,8 @@ class Metric(ABC):
     has_text = True
     #: The labels of all classes if the metric names them, as `cost` of a DataFrame does.
     classes: tuple[Any, ...] | None = None
+    #: Whether the metric names classes by labels that `with_classes` must resolve first.
+    needs_classes = False
 
     def __init__(
         self,
@@ -259,6 +261,7 @@ class CombinedMetric(Metric):
         parts = [part for part in (left, right) if isinstance(part, Metric)]
         self.has_text = all(part.has_text for part in parts)
         self.classes = next((part.classes for part in parts if part.classes), None)
+        self.needs_classes = any(part.needs_classes for part in parts)
         self._bounds = join_ranges(symbol, _range_of(left), _range_of(right))
         if self.has_text:
             parse(name)  # refuses what is too long to be read back

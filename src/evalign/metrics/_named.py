@@ -220,7 +220,7 @@ class _Cost(CountMetric):
             bounds=(float(table.min()), float(table.max())),
         )  # fmt: skip
         self.classes = classes
-        self._is_sorted = classes is None
+        self.needs_classes = classes is not None
 
     def with_classes(self, classes: Sequence[Any]) -> Metric:
         """The cost with its table in the order of the classes."""
@@ -233,11 +233,11 @@ class _Cost(CountMetric):
         ordered = torch.empty_like(table)
         ordered[torch.tensor(order)[:, None], torch.tensor(order)] = table
         same = _Cost(table, self.classes)
-        same.values, same._is_sorted = partial(_cost, table=ordered), True
+        same.values, same.needs_classes = partial(_cost, table=ordered), False
         return same
 
     def _averaged(self, matrix: Tensor, skip_absent: bool, average: Average) -> Tensor:
-        if not self._is_sorted:
+        if self.needs_classes:
             hint = "Call with_classes(classes) first."
             raise expected("matrix", "without labels where those of the classes are unknown", self.name, hint)
         return super()._averaged(matrix, skip_absent, average)

@@ -159,22 +159,27 @@ def as_constraints(definitions: ConstraintsLike) -> tuple[Constraint, ...]:
     return tuple(as_constraint(one) for one in definitions)
 
 
-def check_scale_free(metric: Metric, constraints: Sequence[Constraint] = ()) -> None:
-    """Refuse what depends on the number of rows, as losses do: they see shares of the rows.
+def check_for_loss(metric: Metric, constraints: Sequence[Constraint] = ()) -> None:
+    """Refuse what a loss cannot compute: it sees shares of the rows, and classes without labels.
 
-    >>> check_scale_free(as_metric("f1"), as_constraints("fp <= 10"))
+    >>> check_for_loss(as_metric("f1"), as_constraints("fp <= 10"))
     Traceback (most recent call last):
     ValueError: Expected `constraints` to be scale-free in a loss, ... as in 'fp <= 0.01 * total'.
     """
+    parts = [("metric", metric, metric.name), *(("constraints", one.metric, one.name) for one in constraints)]
+    for argument, part, name in parts:
+        if part.needs_classes:
+            hint = "Call with_classes(classes) first."
+            raise expected(argument, "with class indices in a loss, which sees no labels", repr(name), hint)
     wanted = "to be scale-free in a loss, which sees shares of the rows"
     if not metric.is_scale_free:
         example = f"({metric.name}) / {_write_power(metric.degree)}" if metric.degree else ""
         raise expected("metric", wanted, repr(metric.name), _advise(example))
-    for one in constraints:
-        if not one.is_scale_free:
-            degree = one.metric.degree
-            example = f"{one.metric.spelling} {one.sense} 0.01 * {_write_power(degree)}" if degree else ""
-            raise expected("constraints", wanted, repr(one.name), _advise(example))
+    for bound in constraints:
+        if not bound.is_scale_free:
+            degree = bound.metric.degree
+            example = f"{bound.metric.spelling} {bound.sense} 0.01 * {_write_power(degree)}" if degree else ""
+            raise expected("constraints", wanted, repr(bound.name), _advise(example))
 
 
 def _advise(example: str) -> str:
