@@ -60,6 +60,16 @@ def parse(text: str, argument: str = "metric") -> ast.expr:
     return tree
 
 
+def write_source(node: ast.expr, text: str) -> str:
+    """The part of a parsed text that is a node, on one line, without comments and outer parentheses.
+
+    >>> write_source(parse(" (tp+fp) "), " (tp+fp) ")
+    'tp+fp'
+    """
+    part = ast.get_source_segment(text.strip(), node)
+    return part if part and part.isprintable() and "#" not in part else ast.unparse(node)
+
+
 @dataclass(frozen=True)
 class Facts:
     """What is known about a formula without evaluating it."""
@@ -87,8 +97,7 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         self.tree = parse(text)
-        #: The text on one line, without comments.
-        self.text = text.strip() if text.isprintable() and "#" not in text else ast.unparse(self.tree)
+        self.text = write_source(self.tree, text)
         _check(self.tree, self.text)
         if not self(Confusion(_SAMPLE)).isfinite().all():
             raise expected("metric", "to be finite in single precision", repr(self.text))

@@ -107,10 +107,12 @@ class _CurveMetric(Metric):
         0.75
         """
         truth, scores = np.asarray(y_true), np.asarray(y_pred, dtype=np.float64)
+        if truth.size == 0 or scores.ndim == 0:
+            raise expected("y_true", "with at least one row, and as many in `y_pred`", "none")
         if truth.ndim != 2 or truth.shape[1] == 1:
             truth = _positives(truth.ravel(), scores, labels)
-        columns = scores.reshape(len(scores), -1)
-        if truth.shape != columns.shape or truth.size == 0:
+        columns = scores[:, None] if scores.ndim == 1 else scores
+        if truth.shape != columns.shape:
             raise expected("y_pred", f"with one score for each of {len(truth)} rows", f"shape {scores.shape}")
         if not np.isfinite(columns).all():
             raise expected("y_pred", "to contain finite scores", "NaN or inf")
@@ -182,7 +184,7 @@ def _positives(truth: Any, scores: Floats, labels: Sequence[Any] | None) -> Any:
                 f"shape {scores.shape}",
             )  # fmt: skip
         return truth[:, None] == classes
-    return (truth == _positive_of(classes))[:, None] if classes.size else truth[:, None]
+    return (truth == _positive_of(classes))[:, None]
 
 
 def _positive_of(classes: Any) -> Any:

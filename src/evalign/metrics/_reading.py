@@ -19,6 +19,7 @@ from evalign.metrics._expression import (
     as_multiple_of_total,
     fold,
     parse,
+    write_source,
 )
 from evalign.metrics._metric import Constraint, Metric, plain
 from evalign.metrics._registry import NAMED, explain_name, is_other_name
@@ -236,7 +237,7 @@ def _read(tree: ast.expr, text: str) -> Metric | float:
         if isinstance(node, ast.Name) and node.id not in (*NAMES, *FUNCTIONS) and is_other_name(node.id):
             raise explain_name(node.id, text)
     number = fold(tree, text)
-    return metric(ast.get_source_segment(text.strip(), tree) or text) if number is None else number
+    return metric(write_source(tree, text)) if number is None else number
 
 
 def _is_metric(node: ast.AST) -> bool:
@@ -260,8 +261,9 @@ def _combine(node: ast.expr, text: str) -> Metric | float:
         number = fold(node, text)
         if number is not None:
             return number
-        if not Expression(ast.unparse(node)).facts.per_class:
-            return metric(ast.unparse(node))
+        formula = write_source(node, text)
+        if not Expression(formula).facts.per_class:
+            return metric(formula)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_combine(node.operand, text)
     if isinstance(node, ast.BinOp) and SYMBOLS.get(type(node.op)) in _METHODS:
@@ -286,7 +288,7 @@ def _choose_class(node: ast.Subscript, text: str) -> Metric:
     call = whole if isinstance(whole, ast.Call) and _is_metric(whole) else None
     name = whole if call is None else call.func
     if not isinstance(name, ast.Name) or name.id in (*COUNTS, "total", "num_classes"):
-        return FormulaMetric(ast.unparse(whole), None, average=None, higher_is_better=True)[chosen]
+        return FormulaMetric(write_source(whole, text), None, average=None, higher_is_better=True)[chosen]
     if name.id in NAMED and name.id not in _PER_CLASS:
         raise expected("metric", "with one value per class before [ ]", repr(text))
     per_class = _call(name.id, call, text, average=None)

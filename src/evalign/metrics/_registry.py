@@ -67,7 +67,7 @@ def find_spelling(name: str) -> str | None:
         return key
     if key in OTHER_NAMES:
         return OTHER_NAMES[key]
-    beta = re.fullmatch(r"f_?(\d+(?:\.\d+)?)", key)
+    beta = re.fullmatch(r"f_?(\d(?:\.\d+)?)", key)
     if beta:
         return f"fbeta(beta={beta[1]})"
     averaged = _AVERAGED.fullmatch(key)
