@@ -196,7 +196,8 @@ def cost(matrix: Any, classes: Sequence[Any] | None = None) -> Metric:
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         matrix, classes = _read_frame(matrix, classes)
     try:
-        table = torch.as_tensor(matrix, dtype=torch.float64)
+        copied = np.array(matrix) if isinstance(matrix, np.ndarray) else matrix  # it may be read-only
+        table = torch.as_tensor(copied, dtype=torch.float64).detach().clone()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         wanted = "to contain one row of costs per class"
         raise expected("matrix", wanted, repr(matrix), f"({error})") from None
@@ -337,7 +338,7 @@ def _read_frame(frame: Any, classes: Sequence[Any] | None) -> tuple[Any, list[An
         raise expected(
             "matrix", "with the same classes as index and columns", f"{show(rows)} and {show(columns)}"
         )
-    return frame[rows].to_numpy(dtype=np.float64), rows
+    return frame[rows].to_numpy(), rows
 
 
 def _as_labels(classes: Sequence[Any], count: int) -> tuple[Any, ...]:
