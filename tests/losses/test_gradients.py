@@ -20,7 +20,8 @@ from evalign.softsets import LinearStep, SigmoidStep
 
 METRICS = [
     "accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fbeta(beta=2)", "jaccard",
-    "f1(average='weighted')", "gmean", "mcc", "cohen_kappa", "informedness", "tp / (tp + sqrt(fp * fn) + 1)",
+    "f1(average='weighted')", "gmean", "mcc", "cohen_kappa", "informedness",
+    "cohen_kappa(weights='quadratic')", "tp / (tp + sqrt(fp * fn))", "recall[1]", "f1[0] - (fp / total)[1]",
 ]  # fmt: skip
 TASKS = ["multiclass", "pair", "soft", "binary", "multilabel", "dense"]
 
@@ -74,8 +75,17 @@ def test_gradcheck_of_options(task, options):
     assert torch.autograd.gradcheck(lambda z: loss(z, targets, weight), logits)
 
 
-@pytest.mark.parametrize("name", ["f1", "auroc"])
-@pytest.mark.parametrize("task", ["binary", "multilabel"])
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("f1", "binary"),
+        ("f1", "multilabel"),
+        *(("auroc", task) for task in ("binary", "multilabel", "multiclass", "pair", "dense")),
+        *(("average_precision", task) for task in ("binary", "multilabel", "multiclass", "pair", "dense")),
+        ("auroc(average='weighted')", "multiclass"),
+        ("average_precision(average='micro')", "multilabel"),
+    ],
+)
 def test_gradcheck_of_many_thresholds(name, task):
     logits, targets = batch(task)
     assert torch.autograd.gradcheck(

@@ -67,8 +67,8 @@ def _softset(s: PhaseSettings) -> list[Phase]:
     if s.task == "multiclass":
         _check_two_classes("softset", s)
     loss = MetricLoss(
-        s.metric, task="multilabel" if s.task == "multilabel" else "binary", step=LinearStep(0.2), thresholds="btg", class_weight=s.class_weight,
-        constraints=s.constraints,
+        s.metric, task="multilabel" if s.task == "multilabel" else "binary", step=LinearStep(0.2),
+        thresholds="btg", class_weight=s.class_weight, constraints=s.constraints,
     )  # fmt: skip
     return [s.phase("soft sets", loss)]
 
