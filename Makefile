@@ -26,16 +26,18 @@ docs: $(VENV)/.dev  ## draw the figures and build the documentation in site/
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove the virtual environment and everything that was built
-	rm -rf $(VENV) site demo
+	rm -rf $(VENV) site demo src/evalign/softsets/libnative.so
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("evalign needs Python 3.10 or newer" if sys.version_info < (3, 10) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.cli: $(BIN)/python pyproject.toml constraints.txt
+KERNEL := hatch_build.py src/evalign/softsets/native.c
+
+$(VENV)/.cli: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)
 	$(PIP) --editable '.[cli]'
 	touch $@
 
-$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.cli

@@ -93,15 +93,20 @@ def check_indices(argument: str, indices: Tensor, num_classes: int) -> None:
     check_range(argument, indices, 0, num_classes - 1)
 
 
+def is_readable(values: Tensor) -> bool:
+    """Whether values can be read without waiting for a device."""
+    return values.device.type == "cpu"
+
+
 def check_range(argument: str, values: Tensor, low: float, high: float, hint: str = "") -> None:
     """Refuse values outside [low, high] wherever they can be read without waiting for a device.
 
     Nothing is checked under `torch.compile` or for values batched by `vmap`. On an accelerator the check
     runs there and stops the program later.
     """
-    on_device = values.device.type not in ("cpu", "meta")
+    on_device = not is_readable(values) and not values.is_meta
     if on_device and values.numel() > 0 and not torch.compiler.is_compiling():
-        torch._assert_async(((values >= low) & (values <= high)).all())
+        torch._assert_async((values.clamp(low, high) == values).all())
     extremes = value_range(values)
     if extremes is not None and not (extremes[0] >= low and extremes[1] <= high):
         wrong = extremes[1] if extremes[0] >= low else extremes[0]
@@ -110,7 +115,7 @@ def check_range(argument: str, values: Tensor, low: float, high: float, hint: st
 
 def value_range(values: Tensor) -> tuple[float, float] | None:
     """The smallest and the largest value, or None if they cannot be read without waiting."""
-    if values.device.type != "cpu" or values.numel() == 0 or torch.compiler.is_compiling():
+    if not is_readable(values) or values.numel() == 0 or torch.compiler.is_compiling():
         return None
     try:
         smallest, largest = values.aminmax()

@@ -41,7 +41,7 @@ class Batch:
             shape = self.targets.shape[:1] if self.task == "multiclass" else self.targets.shape
             return self.values.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
         total = self.weight.sum()
-        return self.weight / total.masked_fill(total == 0, 1.0), total
+        return self.weight / total.clamp_min(torch.finfo(total.dtype).tiny), total
 
     def one_against_rest(self) -> Batch:
         """Classes as labels: the log-odds of each class against the rest; of two classes, of the second.
@@ -225,7 +225,7 @@ def _mask_ignored(
         keep = None
     else:
         keep = targets != ignore_index
-        targets = targets.masked_fill(~keep, 0)
+        targets = torch.where(keep, targets, 0)
     if not inside:
         check_range("targets", targets, 0, highest, f"ignore_index is {ignore_index}.")
     return targets, None if keep is None else keep.to(dtype)
