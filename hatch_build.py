@@ -14,7 +14,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = Path("src/evalign/softsets/native.c")
 OPTIONS = [
-    "-std=gnu11", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
+    "-std=gnu11", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-pthread",
+    "-fPIC", "-shared",
 ]  # fmt: skip
 
 
@@ -38,7 +39,8 @@ def compile_kernel(source: Path, library: Path) -> bool:
     checksum = f"-DCHECKSUM={zlib.crc32(source.read_bytes())}u"
     draft = library.with_suffix(f".{os.getpid()}")  # a running process may have the old library open
     try:
-        subprocess.run([*compiler, *OPTIONS, checksum, "-o", draft, source], check=True, capture_output=True)
+        command = [*compiler, *OPTIONS, checksum, "-o", draft, source]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
         draft.replace(library)
     except (OSError, subprocess.CalledProcessError):
         draft.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
 """Measure the cost of `MetricLoss` relative to cross-entropy: forward plus backward, one thread, medians.
 
-All losses of a row are timed in turn, call by call, in CPU time, so that other load on the machine affects them
-equally; only the ratios are meaningful. The segmentation is also compared with MONAI's Dice loss if `monai` is
-installed (`pip install --no-deps monai`). EVALIGN_NATIVE=0 measures the loss without its compiled kernel. Before
-timing, a block of 32 MB is freed, as in any process that has read its
-data: from then on the C library keeps freed memory instead of returning it to the system after every call.
+All losses of a row are timed in turn, call by call, in CPU time, so that other load on the machine affects
+them equally; only the ratios are meaningful. Before timing, a block of 32 MB is freed, as in any process that
+has read its data: from then on the C library keeps freed memory instead of returning it to the system after
+every call. EVALIGN_NATIVE=0 measures the loss without its compiled kernel. MONAI's Dice loss is included if
+`monai` is installed (`pip install --no-deps monai`).
 
     python benchmarks/loss_cost.py [--seconds 4]
 """
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 import evalign as ev
 
 SHAPES = [(1024, 2), (65536, 2), (4096, 10), (1024, 257), (4096, 1000)]
+Loss = Callable[[Tensor, Tensor], Tensor]
 IMAGES = (4, 21, 256, 256)
 
 
@@ -63,9 +64,7 @@ def plain_f1(logits: Tensor, targets: Tensor) -> Tensor:
     return 1 - ev.metrics.f1()(matrix)
 
 
-def forward_backward(
-    loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, targets: Tensor
-) -> Callable[[], None]:
+def forward_backward(loss: Loss, logits: Tensor, targets: Tensor) -> Callable[[], None]:
     def call() -> None:
         logits.grad = None
         loss(logits, targets).backward()
@@ -104,7 +103,7 @@ def segmentation(seconds: float) -> float:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(IMAGES, generator=generator).requires_grad_()
     targets = torch.randint(0, IMAGES[1], (IMAGES[0], *IMAGES[2:]), generator=generator)
-    losses: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    losses: dict[str, Loss] = {
         "cross-entropy": F.cross_entropy, "MetricLoss('f1')": ev.MetricLoss("f1"), "Dice of smp": dense_dice,
     }  # fmt: skip
     try:
@@ -150,7 +149,7 @@ def training_step(seconds: float) -> None:
         )  # fmt: skip
         optimizer = torch.optim.Adam(model.parameters())
 
-        def step(loss: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], None]:
+        def step(loss: Loss) -> Callable[[], None]:
             def call() -> None:
                 optimizer.zero_grad()  # noqa: B023
                 loss(model(x), targets).backward()  # noqa: B023
@@ -162,9 +161,7 @@ def training_step(seconds: float) -> None:
         print(f"Training step of a 512-256-128-{d} network, batch 1024: {times['ours'] / times['ce']:.2f}x.")
 
 
-def peak_memory(
-    logits: Tensor, targets: Tensor, losses: dict[str, Callable[[Tensor, Tensor], Tensor]]
-) -> None:
+def peak_memory(logits: Tensor, targets: Tensor, losses: dict[str, Loss]) -> None:
     """Print the peak memory of forward and backward, beyond logits and targets."""
     for name, loss in losses.items():
         logits.grad = None

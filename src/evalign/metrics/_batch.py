@@ -94,7 +94,7 @@ def as_batch(
         cells = targets.shape
     if sample_weight is None:
         return rows
-    weight = _cell_weight(sample_weight, cells).to(values.dtype)
+    weight = _cell_weight(sample_weight.to(values.dtype), cells)
     shape = rows.targets.shape if task != "multiclass" else rows.targets.shape[:1]
     weight = _flatten(weight) if task == "multilabel" else weight.reshape(shape)
     weight = weight if rows.weight is None else weight * rows.weight
@@ -237,7 +237,7 @@ def _cell_weight(sample_weight: Tensor, cells: Sequence[int]) -> Tensor:
     if sample_weight.shape != tuple(cells):
         wanted = f"of shape {(cells[0],)} or {tuple(cells)}"
         raise expected("sample_weight", wanted, f"shape {tuple(sample_weight.shape)}")
-    check_range("sample_weight", sample_weight, 0, torch.finfo(torch.float64).max)
+    check_range("sample_weight", sample_weight, 0, torch.finfo(sample_weight.dtype).max)
     return sample_weight
 
 

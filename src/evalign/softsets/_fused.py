@@ -86,8 +86,14 @@ def _plain(
     return matrix + poison(rows.amax(-1))
 
 
+def _needs_autograd(gradient: Tensor) -> bool:
+    """Whether the gradient is differentiated again, or batched, as by `jacobian(..., vectorize=True)`."""
+    is_batched = torch._C._functorch.is_legacy_batchedtensor(gradient)
+    return torch.is_grad_enabled() or needs_plain_formulas() or is_batched
+
+
 def _plain_gradient(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-    """The gradient by autograd, which can be differentiated again and batched by `vmap`."""
+    """The gradient by autograd."""
     logits, targets, weight, *_ = ctx.saved_tensors
     again = torch.is_grad_enabled()
     with torch.enable_grad():
@@ -104,13 +110,13 @@ class _Native(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, targets: Tensor, weight: Tensor, temperature: float) -> Tensor:
         ctx.temperature = temperature
         ctx.save_for_backward(logits, targets, weight)
-        return _native.confusion(logits, targets, weight, _pieces(temperature))
+        return _native.confusion(_pieces(temperature), logits, targets, weight)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        if torch.is_grad_enabled() or needs_plain_formulas() or not _native.is_plain(gradient):
+        if _needs_autograd(gradient) or not _native.is_plain(gradient):
             return _plain_gradient(ctx, gradient)
-        of_logits = _native.confusion_gradient(*ctx.saved_tensors, _pieces(ctx.temperature), gradient)
+        of_logits = _native.confusion_gradient(gradient, _pieces(ctx.temperature), *ctx.saved_tensors)
         return of_logits, None, None, None
 
 
@@ -140,7 +146,7 @@ class _Many(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        if torch.is_grad_enabled() or needs_plain_formulas():
+        if _needs_autograd(gradient):
             return _plain_gradient(ctx, gradient)
         _, targets, _, x, places, g, norm, scale, s3 = ctx.saved_tensors
         temperature, a, b, s1, s2, floor = _pieces(ctx.temperature)
@@ -168,7 +174,7 @@ class _Two(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        if torch.is_grad_enabled() or needs_plain_formulas():
+        if _needs_autograd(gradient):
             return _plain_gradient(ctx, gradient)
         _, targets, weight, p = ctx.saved_tensors
         of_p = gradient.index_select(0, targets).mul_(weight.unsqueeze(-1))
@@ -209,9 +215,8 @@ def _pieces(temperature: float) -> tuple[float, float, float, float, float, floa
     """T, knots a and b, slopes s1 and s2, and the value at 0, which is 0 except at temperature 0.4."""
     a, b = 1 - 2.5 * temperature, 1 + 2.5 * temperature
     s2 = (1 - 2 * temperature) / (5 * temperature)
-    return (
-        (temperature, a, b, temperature / a, s2, 0.0) if a > 0 else (temperature, a, b, s2, s2, temperature)
-    )
+    s1, floor = (temperature / a, 0.0) if a > 0 else (s2, temperature)
+    return temperature, a, b, s1, s2, floor
 
 
 def _step_at_half(p: Tensor, temperature: float) -> Tensor:

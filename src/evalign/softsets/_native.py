@@ -24,19 +24,10 @@ GRAIN = 2**15
 #: The status that `native.c` returns.
 WRONG_TARGET, NO_MEMORY = 1, 2
 
-_Sizes, _Step = ctypes.c_int64 * 3, ctypes.c_double * 6
-#: Logits with shape and strides, targets, weights, step, threads, and the matrix.
-_MATRIX = (
-    ctypes.c_void_p,
-    _Sizes,
-    _Sizes,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    _Step,
-    ctypes.c_int,
-    ctypes.c_void_p,
-)
-_ARGUMENTS = {"confusion": _MATRIX, "confusion_gradient": (*_MATRIX, _Sizes, ctypes.c_void_p)}
+_Pointer, _Sizes, _Step = ctypes.c_void_p, ctypes.c_int64 * 3, ctypes.c_double * 6
+#: Logits with their shape and strides, targets, weights, step, threads, and the matrix.
+_MATRIX = (_Pointer, _Sizes, _Sizes, _Pointer, _Pointer, _Step, ctypes.c_int, _Pointer)
+_ARGUMENTS = {"confusion": _MATRIX, "confusion_gradient": (*_MATRIX, _Sizes, _Pointer)}
 _TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
@@ -79,7 +70,7 @@ def is_native(logits: Tensor, targets: Tensor, weight: Tensor) -> bool:
         and is_plain(targets)
         and is_plain(weight)
         and not torch._C._len_torch_dispatch_stack()
-        and not torch.jit.is_tracing()
+        and torch._C._get_tracing_state() is None
     )
 
 
@@ -94,37 +85,32 @@ def is_plain(tensor: Tensor) -> bool:
     )
 
 
-def confusion(logits: Tensor, targets: Tensor, weight: Tensor, step: Sequence[float]) -> Tensor:
+def confusion(step: Sequence[float], logits: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
     """The soft confusion matrix (d, d) of logits (n, d) or (N, S, d), with the pieces of the step."""
     d = logits.shape[-1]
     matrix = logits.new_empty(d, d)
-    _call("confusion", logits, targets, weight, step, matrix)
+    _call("confusion", step, (logits, targets, weight), matrix)
     return matrix
 
 
 def confusion_gradient(
-    logits: Tensor, targets: Tensor, weight: Tensor, step: Sequence[float], gradient: Tensor
+    gradient: Tensor, step: Sequence[float], logits: Tensor, targets: Tensor, weight: Tensor
 ) -> Tensor:
     """The gradient of the logits, given that of their soft confusion matrix."""
     out = torch.empty_like(logits)
     strides = _as_three(out.stride(), 0)
-    _call("confusion_gradient", logits, targets, weight, step, gradient.contiguous(), strides, out.data_ptr())
+    of_matrix = gradient.contiguous()
+    _call("confusion_gradient", step, (logits, targets, weight), of_matrix, strides, out.data_ptr())
     return out
 
 
 def _call(
-    name: str,
-    logits: Tensor,
-    targets: Tensor,
-    weight: Tensor,
-    step: Sequence[float],
-    matrix: Tensor,
-    *out: Any,
+    name: str, step: Sequence[float], rows: tuple[Tensor, Tensor, Tensor], matrix: Tensor, *out: Any
 ) -> None:
     assert KERNEL is not None
-    targets, weight = targets.contiguous(), weight.contiguous()
-    rows, d = len(targets), logits.shape[-1]
-    threads = min(torch.get_num_threads(), 1 + rows * d // GRAIN, 1 + rows // d)
+    logits, targets, weight = rows[0], rows[1].contiguous(), rows[2].contiguous()
+    n, d = len(targets), logits.shape[-1]
+    threads = min(torch.get_num_threads(), 1 + n * d // GRAIN, 1 + n // d)
     status = KERNEL[name, logits.dtype](
         logits.data_ptr(), _as_three(logits.shape, 1), _as_three(logits.stride(), 0), targets.data_ptr(),
         weight.data_ptr(), _Step(*step), threads, matrix.data_ptr(), *out,
