@@ -41,11 +41,15 @@ class Holder:
     def worst(c):  # noqa: N805
         return c.recall.amin(-1)
 
+    def best(c):  # noqa: N805
+        return c.recall.amax(-1)
+
 
 MADE = [
     lift,
     missed,
     made_from_spread,
+    metric(Holder.best),
     Holder.worst,
     1 - lift,
     2 * f1() - missed,

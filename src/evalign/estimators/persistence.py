@@ -124,11 +124,11 @@ def settings_to_json(model: Any) -> dict[str, Any]:
     """Return the settings of a classifier as JSON; what could not be read back is an error here."""
     settings = model.get_params(deep=False) | dict.fromkeys(model._unsaved_settings)
     metric = metrics.as_metric(settings["metric"])
-    if not _has_text_form(metric):
+    if not metric.has_text:
         raise expected("metric", "that can be written as text, to be saved", metric.name)
     constraints = metrics.as_constraints(settings["constraints"])
     for constraint in constraints:
-        if not _has_text_form(constraint.metric):
+        if not constraint.metric.has_text:
             raise expected("constraints", "that can be written as text, to be saved", constraint.name)
     settings |= {"metric": metric.name, "constraints": [constraint.name for constraint in constraints]}
     state = settings["random_state"]
@@ -161,27 +161,6 @@ def _explain_damage(folder: str | PathLike[str]) -> Iterator[None]:
         if str(error).startswith("Expected `"):
             raise
         raise expected("folder", "with a complete model.json", f"{folder} ({error})") from None
-
-
-def _has_text_form(metric: Metric) -> bool:
-    """Whether the name of a metric is read as the same metric."""
-    try:
-        other = metrics.as_metric(metric.name)
-    except ValueError:
-        return False
-    return _is_same(metric, other)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if not isinstance(one, Metric):
-        return bool(one == other)
-    keys = ("higher_is_better", "average", "positive", "batched", "formula", "symbol")
-    parts = ("left", "right")
-    return (
-        type(one) is type(other)
-        and all(getattr(one, key, None) == getattr(other, key, None) for key in keys)
-        and all(_is_same(getattr(one, part, None), getattr(other, part, None)) for part in parts)
-    )
 
 
 def _as_plain(value: Any) -> Any:

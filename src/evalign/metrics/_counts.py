@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -193,26 +193,23 @@ class FunctionMetric(CountMetric):
 
     def __init__(self, function: Function, name: str, formula: str, **settings: Any) -> None:
         super().__init__(function, name, formula, bounds=UNBOUNDED, **settings)
+        if _is_decorated(function):  # its name will refer to this metric: tell pickle where to find it
+            function.__qualname__ += ".values"
 
     def _write(self, average: Average) -> str:
         return self._function
 
-    @cached_property
+    @property
     def degree(self) -> float | None:
         """0 if the function gives the same value for the shares of a few random matrices, else None."""
         return 0 if _ignores_scale(self) else None
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # The name of a decorated function refers to its metric, so pickle would not find the function.
-        module, path = self.values.__module__, getattr(self.values, "__qualname__", "")
-        path = path.removesuffix(".values")
-        if module not in sys.modules or _find(module, path) is not self:
-            return super().__reduce_ex__(protocol)
-        if module == "__main__" and protocol >= 4:
-            # Where it finds the function in this process; cloudpickle copies it for other processes.
-            self.values.__qualname__ = f"{path}.values"
-            return super().__reduce_ex__(protocol)
-        return _find, (module, path)
+        # Before protocol 4 (torch.save uses 2), pickle does not find functions that are attributes.
+        place = getattr(self.values, "__module__", ""), getattr(self.values, "__qualname__", "")
+        place = place[0], place[1].removesuffix(".values")
+        is_found = protocol < 4 and place[0] in sys.modules and _find(*place) is self
+        return (_find, place) if is_found else super().__reduce_ex__(protocol)
 
 
 class OneClass(Metric):
@@ -283,6 +280,18 @@ def find_class(label: Any, classes: Sequence[Any]) -> int:
         if any(same(one) for one in known):
             return [bool(same(one)) for one in known].index(True)
     raise expected("class", f"to be one of {show(known)}", show(label))
+
+
+def _is_decorated(function: Function) -> bool:
+    """Whether a function of a module or class is not (or not yet) what its name refers to."""
+    path = getattr(function, "__qualname__", "")
+    if not hasattr(function, "__globals__") or not path.replace(".", "").isidentifier():
+        return False
+    first, *others = path.split(".")
+    found = function.__globals__.get(first)
+    for name in others:
+        found = getattr(found, name, None)
+    return found is not function
 
 
 def _find(module: str, path: str) -> Any:
