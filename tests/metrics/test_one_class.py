@@ -101,6 +101,16 @@ def test_a_label_needs_classes():
     assert not as_metric("recall[1] + f1()").needs_classes
 
 
+def test_what_is_resolved_stays_resolved():
+    for text in ("recall['rare']", "2 * recall['rare']"):
+        made = as_metric(text).with_classes(CLASSES)
+        assert float(made.with_classes([0, 1, 2])(MATRIX)) == float(made(MATRIX))
+    truth, guess = (np.searchsorted(CLASSES, side) for side in labels())
+    resolved = metrics.cost(FRAME).with_classes(CLASSES)
+    assert float(resolved.with_classes([0, 1, 2])(MATRIX)) == float(resolved(MATRIX))
+    assert resolved.score(truth, guess, labels=[0, 1, 2]) == pytest.approx(naive_cost(*labels(), FRAME))
+
+
 def test_metrics_without_labels_stay_the_same_object():
     for made in (metrics.f1(), 1 - metrics.f1(), metrics.cost([[0, 1], [1, 0]])):
         assert made.with_classes(["a", "b"]) is made

@@ -243,7 +243,7 @@ class OneClass(Metric):
 
     def with_classes(self, classes: Sequence[Any]) -> Metric:
         """The metric with the index of its label among the classes."""
-        index = self.key if isinstance(self.key, int) else find_class(self.key, classes)
+        index = find_class(self.key, classes) if self._index is None else self._index
         if index >= len(classes):
             raise expected("class", f"in 0..{len(classes) - 1}", f"{index} in {self.name}")
         return OneClass(self.metric, self.key, index)

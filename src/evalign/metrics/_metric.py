@@ -128,6 +128,8 @@ class Metric(ABC):
     def with_classes(self, classes: Sequence[Any]) -> Metric:
         """The metric with every label of a class replaced by its index among the (sorted) classes.
 
+        What is resolved stays resolved, so that later steps may encode the classes as 0, 1, ...
+
         >>> from evalign import metrics
         >>> metrics.as_metric("recall['rare']").with_classes(["common", "rare"])([[8, 2], [4, 6]])
         tensor(0.6000, dtype=torch.float64)

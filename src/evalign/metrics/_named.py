@@ -225,8 +225,9 @@ class _Cost(CountMetric):
 
     def with_classes(self, classes: Sequence[Any]) -> Metric:
         """The cost with its table in the order of the classes."""
-        if self.classes is None:
+        if not self.needs_classes:
             return self
+        assert self.classes is not None
         if len(classes) != len(self.classes):
             raise expected("matrix", f"of costs for the classes {show(list(classes))}", list(self.classes))
         order = [find_class(label, classes) for label in self.classes]
