@@ -42,8 +42,10 @@ def logit_confusion(
     linear step. A NaN or +inf among the logits makes the whole matrix NaN.
 
     >>> z, y = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), torch.tensor([0, 1])
-    >>> logit_confusion(z, y, torch.ones(2)).sum(1)
-    tensor([1., 1., 0.])
+    >>> logit_confusion(z, y, torch.ones(2))
+    tensor([[0.7203, 0.0733, 0.2064],
+            [0.1822, 0.6357, 0.1822],
+            [0.0000, 0.0000, 0.0000]])
     """
     check_temperature(temperature)
     if step or targets.ndim == 2 or weight.requires_grad or needs_plain_formulas():
