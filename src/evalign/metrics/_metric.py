@@ -308,7 +308,7 @@ class CombinedMetric(Metric):
 
     def _join(self, value: Callable[[Metric], Tensor], matrix: Tensor) -> Tensor:
         left, right = (
-            value(part) if isinstance(part, Metric) else matrix.new_tensor(part)
+            value(part) if isinstance(part, Metric) else matrix.new_full((), part)
             for part in (self.left, self.right)
         )
         return _OPERATIONS[self.symbol](left, right)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from evalign._errors import expected, is_number, show
-from evalign._torch import divide, weighted_mean
+from evalign._torch import Constant, divide, weighted_mean
 from evalign.metrics._confusion import Confusion, root
 from evalign.metrics._counts import Average, CountMetric, find_class
 from evalign.metrics._metric import Metric, plain
@@ -87,7 +87,7 @@ def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> 
     betas = [value if type(value) in (int, float) else float(value) for value in betas]
     chosen = betas if isinstance(beta, Sequence) else betas[0]
     formula = "(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)"
-    values = partial(_fbeta, beta=tuple(betas) if isinstance(beta, Sequence) else betas[0])
+    values = partial(_fbeta, beta=Constant(betas) if isinstance(beta, Sequence) else betas[0])
     return CountMetric(
         values, "fbeta", formula, average=average, positive=positive,
         arguments={"beta": chosen}, params={"beta": chosen},
@@ -216,7 +216,7 @@ class _Cost(CountMetric):
         if classes is not None:
             arguments["classes"] = list(classes)
         super().__init__(
-            partial(_cost, table=table), "cost", "sum(matrix * C) / total", higher_is_better=False,
+            partial(_cost, table=Constant(table)), "cost", "sum(matrix * C) / total", higher_is_better=False,
             arguments=arguments, params={"matrix": table.tolist()},
             bounds=(float(table.min()), float(table.max())),
         )  # fmt: skip
@@ -235,7 +235,7 @@ class _Cost(CountMetric):
         ordered = torch.empty_like(table)
         ordered[torch.tensor(order)[:, None], torch.tensor(order)] = table
         same = _Cost(table, self.classes)
-        same.values, same.needs_classes = partial(_cost, table=ordered), False
+        same.values, same.needs_classes = partial(_cost, table=Constant(ordered)), False
         return same
 
     def _averaged(self, matrix: Tensor, skip_absent: bool, average: Average) -> Tensor:
@@ -265,11 +265,12 @@ def _specificity(c: Confusion) -> Tensor:
     return divide(c.tn, c.total - c.actual)
 
 
-def _fbeta(c: Confusion, beta: float | tuple[float, ...]) -> Tensor:
-    if isinstance(beta, tuple):
-        if len(beta) != c.num_classes:
-            raise expected("beta", f"with one value for each of {c.num_classes} classes", list(beta))
-        square = c.tp.new_tensor(beta) ** 2
+def _fbeta(c: Confusion, beta: float | Constant) -> Tensor:
+    if isinstance(beta, Constant):
+        if len(beta.values) != c.num_classes:
+            wanted = f"with one value for each of {c.num_classes} classes"
+            raise expected("beta", wanted, [plain(value) for value in beta.values.tolist()])
+        square = beta.like(c.tp) ** 2
         return divide((1 + square) * c.tp, square * c.actual + c.predicted)
     return divide((1 + beta**2) * c.tp, torch.add(c.predicted, c.actual, alpha=beta**2))
 
@@ -323,10 +324,10 @@ def _informedness(c: Confusion) -> Tensor:
     return c.recall + _specificity(c) - (c.total != 0).to(c.tp.dtype)
 
 
-def _cost(c: Confusion, table: Tensor) -> Tensor:
-    if table.shape[0] != c.num_classes:
-        raise expected("matrix", f"of costs for {c.num_classes} classes", f"{table.shape[0]}")
-    weighted = c.matrix * table.to(c.matrix)
+def _cost(c: Confusion, table: Constant) -> Tensor:
+    if len(table.values) != c.num_classes:
+        raise expected("matrix", f"of costs for {c.num_classes} classes", len(table.values))
+    weighted = c.matrix * table.like(c.matrix)
     return divide(weighted.sum((-2, -1)).unsqueeze(-1), c.total)
 
 
