@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,6 +24,29 @@ def needs_plain_formulas() -> bool:
 def is_autocast(device: torch.device) -> bool:
     """Whether `torch.autocast` is on for a device; tensors on `meta` have none."""
     return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+
+
+class Constant:
+    """Numbers of a formula, copied to each device once instead of in every step.
+
+    >>> weights = Constant([1.0, 2.0])
+    >>> weights.like(torch.zeros(1)) is weights.like(torch.ones(3))
+    True
+    """
+
+    def __init__(self, values: Any) -> None:
+        self.values = torch.as_tensor(values, dtype=torch.float64)
+        self._copies: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+    def like(self, other: Tensor) -> Tensor:
+        """The numbers on the device and in the type of another tensor."""
+        if torch.compiler.is_compiling():
+            return self.values.to(other)
+        key = other.device, other.dtype
+        if key not in self._copies:
+            with torch.inference_mode(False):  # such a copy could not be used in training
+                self._copies[key] = self.values.to(*key)
+        return self._copies[key]
 
 
 def world_size() -> int:

@@ -175,3 +175,71 @@ def test_a_constraint_without_gradient_is_satisfied_without_margin():
 def test_a_constraint_that_is_never_finite_is_refused():
     with pytest.raises(ValueError, match="Expected `constraints` to be finite"):
         fit_rule([0.1, 0.8], [0, 1], "f1", metrics.metric(lambda c: 0 * c.tp / 0, name="n") >= 0.5)
+
+
+def rows_of_three(seed=0, rows=400):
+    generator = np.random.default_rng(seed)
+    y = generator.choice(3, rows, p=[0.6, 0.3, 0.1])
+    p = generator.dirichlet(np.ones(3), rows) + 0.7 * np.eye(3)[y]
+    return p / p.sum(1, keepdims=True), np.array(["common", "middling", "rare"])[y]
+
+
+@pytest.mark.parametrize("bound", [0, 1, 3, 10, 25])
+def test_a_bound_on_a_count_is_satisfied_exactly(bound):
+    generator = np.random.default_rng(5)
+    y = (generator.random(200) < 0.4).astype(int)
+    p = (y + generator.random(200)) / 2
+    rule = fit_rule(p, y, "recall", f"fp <= {bound}")
+    allowed = [cut for cut in [*p, 2.0] if ((p >= cut) & (y == 0)).sum() <= bound]
+    best = max(((p >= cut) & (y == 1)).sum() / y.sum() for cut in allowed)
+    guess = rule.predict(p)
+    assert ((guess == 1) & (y == 0)).sum() <= bound
+    assert rule.value == pytest.approx(best)
+    shares = fit_rule(p, y, "recall", f"fp <= {bound} / 200 * total")
+    assert shares.threshold == rule.threshold
+
+
+@pytest.mark.parametrize("metric", ["tp", "tp - 2 * fp", "sum(tp)"])
+def test_a_count_may_be_the_goal(metric):
+    rule = fit_rule([0.1, 0.3, 0.35, 0.8], [0, 1, 0, 1], metric)
+    assert rule.value == {"tp": 2, "tp - 2 * fp": 1, "sum(tp)": 3}[metric]
+
+
+@pytest.mark.parametrize("text", ["recall['rare'] >= 0.9", "recall[2] >= 0.9"])
+def test_a_bound_on_one_class_by_label_or_index(text):
+    p, y = rows_of_three()
+    free, bound = fit_rule(p, y, "accuracy"), fit_rule(p, y, "accuracy", text)
+    found = {rule: (rule.predict(p)[y == "rare"] == "rare").mean() for rule in (free, bound)}
+    assert found[free] < 0.9 <= found[bound]
+    assert bound.feasible
+    rule = fit_rule(p, y, text.partition(" ")[0])
+    assert rule.metric == text.partition(" ")[0]
+    assert rule.value == 1
+
+
+def test_costs_by_label_are_those_in_the_order_of_the_classes():
+    p, y = rows_of_three(1)
+    table = np.array([[0, 1, 2], [3, 0, 1], [9, 4, 0]])
+    order = [2, 0, 1]
+    names = ["rare", "common", "middling"]
+    by_label = fit_rule(p, y, metrics.cost(table[order][:, order], classes=names))
+    assert by_label.value == pytest.approx(fit_rule(p, y, metrics.cost(table)).value)
+
+
+def test_a_label_that_does_not_exist_is_refused():
+    p, y = rows_of_three()
+    with pytest.raises(ValueError, match="Expected `class` to be one of .* but got 'seldom'"):
+        fit_rule(p, y, "accuracy", "recall['seldom'] >= 0.9")
+    with pytest.raises(ValueError, match="Expected `class` in 0..2, but got 3"):
+        fit_rule(p, y, "recall[3]")
+
+
+def test_a_bound_on_one_label_of_several():
+    generator = np.random.default_rng(6)
+    y = (generator.random((300, 3)) < 0.3).astype(int)
+    p = (y + 1.5 * generator.random((300, 3))) / 2.5
+    rule = fit_rule(p, y, "f1", "recall[1] >= 0.99")
+    guess = rule.predict(p)
+    assert (guess[:, 1] & y[:, 1]).sum() / y[:, 1].sum() >= 0.99
+    with pytest.raises(ValueError, match=r"Call with_classes\(classes\) first"):
+        fit_rule(p, y, "f1", "recall['a'] >= 0.9")

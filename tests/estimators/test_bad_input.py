@@ -181,7 +181,7 @@ def test_features_of_another_shape_or_type():
 
 def test_labels_of_another_shape_or_type():
     assert_rejected(classifier(), "continuous", labels=X[:, 0])
-    assert_rejected(classifier(), "1d array", labels=np.c_[Y, Y])
+    assert_rejected(classifier(), "1d array", labels=np.c_[Y, Y + 1])
     assert_rejected(classifier(), "inconsistent numbers of samples", labels=Y[:-1])
     assert_rejected(classifier(), "NaN", labels=np.where(Y, np.nan, 0))
     assert_rejected(classifier(), "requires y", labels=None)

@@ -198,6 +198,22 @@ def test_constraints_are_satisfied_or_the_violation_is_reported():
         MetricDecision(GaussianNB(), "recall", ["precision >= 1", "recall >= 0.99"]).fit(X[:500], y[:500])
 
 
+def test_a_class_is_named_by_its_label():
+    X, y = rare(3)
+    names = np.array(["common", "other", "rare"])[y]
+    settings = {"estimator": LogisticRegression(), "cv": 3, "random_state": 0}
+    bound = "recall['rare'] >= 0.95"
+    model = MetricDecision(metric="accuracy", constraints=[bound], **settings).fit(X, names)
+    by_index = MetricDecision(metric="accuracy", constraints=["recall[2] >= 0.95"], **settings).fit(X, y)
+    assert model.rule_.feasible
+    assert (model.predict(X)[y == 2] == "rare").mean() > 0.9
+    np.testing.assert_array_equal(model.rule_.weights, by_index.rule_.weights)
+    costs = pd.DataFrame([[0, 20], [1, 0]], index=["yes", "no"], columns=["yes", "no"])
+    two = MetricDecision(metric=metrics.cost(costs), **settings).fit(X, np.where(y == 2, "yes", "no"))
+    plain = MetricDecision(metric=metrics.cost([[0, 1], [20, 0]]), **settings).fit(X, y == 2)
+    assert two.rule_.value == plain.rule_.value
+
+
 def test_sample_weight_counts_in_classifier_and_rule():
     X, y = rare()
     weight = np.where(y == 1, 20.0, 1.0)

@@ -132,6 +132,9 @@ def test_three_classes_and_sparse_features(tmp_path):
     {"class_weight": "balanced"}, {"hidden": [8, 4]}, {"hidden": ()}, {"batch_size": 16, "dropout": 0},
     {"learning_rate": np.float64(0.02), "max_epochs": np.int64(2), "random_state": np.int64(3)},
     {"metric": metrics.cost([[0, 1], [5, 0]])}, {"metric": metrics.fbeta(beta=np.float64(0.1))},
+    {"metric": metrics.metric("tp / (tp + fp)", average="macro")},
+    {"metric": metrics.metric("tp / total", positive=0) + 0.5 * metrics.metric("sqrt(recall)")},
+    {"metric": metrics.metric("fp / total", higher_is_better=False)},
     {"metric": "0.5*f1() + 0.5*mcc()"}, {"metric": " tp / (tp + fn)"}, {"metric": metrics.f1},
     {"metric": metrics.recall(positive=0)}, {"metric": 1 - metrics.precision(average="macro")},
 ], ids=name)  # fmt: skip
@@ -148,6 +151,18 @@ def test_settings_are_restored(tmp_path, settings):
     assert one.higher_is_better == other.higher_is_better
     assert tuple(before.pop("hidden")) == tuple(after.pop("hidden"))
     assert after == before
+
+
+@pytest.mark.parametrize(
+    "text", ["fp <= 400", "fp <= 0.9 * total", "precision >= recall - 0.9", "recall[1] >= 0.1"]
+)
+def test_constraints_are_restored(tmp_path, text):
+    model = classifier(strategy="cross_entropy", constraints=[text]).fit(X, Y)
+    model.save(tmp_path)
+    (restored,) = load(tmp_path).constraints
+    assert restored.name == metrics.as_constraint(text).name
+    matrix = [[30, 20], [10, 60]]
+    assert restored.slack(matrix) == metrics.as_constraint(text).slack(matrix)
 
 
 def test_a_random_state_object_is_not_saved(tmp_path):
@@ -249,12 +264,8 @@ def f1(c):
 
 
 @pytest.mark.parametrize("metric", [
-    lambda c: c.recall, f1, metrics.metric(f1, name="tp / total"), metrics.metric("tp / total", name="mine"),
-    metrics.metric("tp / total", name="f1"), metrics.metric("fp / total", higher_is_better=False),
-    metrics.metric("tp / (tp + fp)", average="macro"), metrics.metric("tp / (tp + fp)", positive=0),
+    lambda c: c.recall, f1, metrics.metric(f1, name="mine"), metrics.metric("tp / total", name="mine"),
     0.5 * metrics.f1() + 0.5 * metrics.metric(f1),
-    0.5 * metrics.f1() + 0.5 * metrics.metric("sqrt(recall)", positive=0),
-    0.5 * metrics.f1() + 0.5 * metrics.metric("sqrt(recall)", average="macro"),
 ], ids=lambda metric: metrics.as_metric(metric).name)  # fmt: skip
 def test_a_metric_that_differs_from_its_text_is_not_saved(tmp_path, metric):
     model = classifier(metric).fit(X, Y)

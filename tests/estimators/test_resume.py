@@ -121,6 +121,7 @@ def test_bags_are_at_most_the_rows_of_the_rarest_class(tmp_path):
         with pytest.warns(UserWarning, match=f"Drew {bags} bags instead of 4, since the rarest class has"):
             model = ev.MetricClassifier(n_bags=4, hidden=(4,), max_epochs=2, random_state=0).fit(x, y)
         assert len(model.networks_) == bags
+        assert (model.scaler_.n_samples_seen_ == len(y)) == (bags > 1)  # one bag holds rows out
         model.save(tmp_path)
         loaded = ev.MetricClassifier.load(tmp_path)
         np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))

@@ -1,5 +1,6 @@
 """Gradients of every loss by finite differences, and MetricLoss under PyTorch's transforms."""
 
+import copy
 import shutil
 
 import pytest
@@ -20,7 +21,8 @@ from evalign.softsets import LinearStep, SigmoidStep
 
 METRICS = [
     "accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fbeta(beta=2)", "jaccard",
-    "f1(average='weighted')", "gmean", "mcc", "cohen_kappa", "informedness", "tp / (tp + sqrt(fp * fn) + 1)",
+    "f1(average='weighted')", "gmean", "mcc", "cohen_kappa", "informedness",
+    "cohen_kappa(weights='quadratic')", "tp / (tp + sqrt(fp * fn))", "recall[1]", "f1[0] - (fp / total)[1]",
 ]  # fmt: skip
 TASKS = ["multiclass", "pair", "soft", "binary", "multilabel", "dense"]
 
@@ -74,8 +76,17 @@ def test_gradcheck_of_options(task, options):
     assert torch.autograd.gradcheck(lambda z: loss(z, targets, weight), logits)
 
 
-@pytest.mark.parametrize("name", ["f1", "auroc"])
-@pytest.mark.parametrize("task", ["binary", "multilabel"])
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("f1", "binary"),
+        ("f1", "multilabel"),
+        *(("auroc", task) for task in ("binary", "multilabel", "multiclass", "pair", "dense")),
+        *(("average_precision", task) for task in ("binary", "multilabel", "multiclass", "pair", "dense")),
+        ("auroc(average='weighted')", "multiclass"),
+        ("average_precision(average='micro')", "multilabel"),
+    ],
+)
 def test_gradcheck_of_many_thresholds(name, task):
     logits, targets = batch(task)
     assert torch.autograd.gradcheck(
@@ -226,3 +237,22 @@ def test_training_on_a_metric_wins_on_that_metric_and_approaches_its_optimum():
         best = max(metric.score(y, (x > t).long()) for t in torch.linspace(-3, 4, 141))
         assert scores[name] >= max(scores.values()) - 0.005, (name, scores)
         assert scores[name] >= best - 0.03, (name, scores[name], best)
+
+
+@pytest.mark.parametrize("name", ["f1", "mcc", "fbeta(beta=[1, 2, 1, 3])", "cost([[0, 1, 2, 3]] * 4)"])
+def test_a_whole_training_step_is_one_graph(name):
+    metric = metrics.cost([[0, 1, 2, 3]] * 4) if name.startswith("cost") else name
+    torch.manual_seed(0)
+    model, loss = torch.nn.Linear(5, 4), MetricLoss(metric, memory=0.5, anchor=0.1)
+    other, plain = copy.deepcopy(model), copy.deepcopy(loss)
+    x, y = torch.randn(32, 5), torch.arange(32) % 4
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def step(x, y):
+        return loss(model(x), y)
+
+    for _ in range(2):
+        torch.testing.assert_close(step(x, y), plain(other(x), y))
+    step(x, y).backward()
+    plain(other(x), y).backward()
+    torch.testing.assert_close(model.weight.grad, other.weight.grad)

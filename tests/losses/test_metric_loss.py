@@ -84,9 +84,10 @@ def test_every_form_of_a_metric_is_accepted(form):
     assert MetricLoss(given)(logits, targets).item() == pytest.approx(wanted)
 
 
-def test_the_loss_does_not_depend_on_the_size_of_the_batch_even_for_counts():
+@pytest.mark.parametrize("metric", ["(tp - fp) / total", "tp[1] / total", metrics.metric(lambda c: c.recall)])
+def test_the_loss_does_not_depend_on_the_size_of_the_batch(metric):
     logits, targets = batch(2)
-    loss = MetricLoss("tp - fp")
+    loss = MetricLoss(metric)
     doubled = loss(torch.cat([logits, logits]), torch.cat([targets, targets]))
     assert doubled.item() == pytest.approx(loss(logits, targets).item())
 
@@ -128,6 +129,52 @@ def test_auroc_reads_all_thresholds_at_once():
     loss = MetricLoss("auroc")
     value = loss(logits[:, 1], targets)
     assert value.item() == pytest.approx(1 - metrics.auroc()(loss.last_confusion).item())
+
+
+@pytest.mark.parametrize("name", ["auroc", "average_precision"])
+def test_two_logits_have_the_curve_of_their_difference(name):
+    logits, targets = batch(2)
+    loss = MetricLoss(name)
+    torch.testing.assert_close(loss(logits, targets), loss(logits[:, 1] - logits[:, 0], targets))
+
+
+@pytest.mark.parametrize("name", ["auroc", "average_precision", "auroc(average='weighted')"])
+def test_more_classes_have_the_curves_of_each_against_the_rest(name):
+    logits, targets = batch(4)
+    p, labels = logits.softmax(-1), F.one_hot(targets, 4)
+    loss = MetricLoss(name)
+    wanted = MetricLoss(name)(torch.log(p / (1 - p)), labels)
+    torch.testing.assert_close(loss(logits, targets), wanted)
+    weight = torch.rand(len(logits), dtype=torch.float64)
+    cells = weight[:, None].expand(-1, 4)
+    torch.testing.assert_close(
+        loss(logits, targets, weight), MetricLoss(name)(torch.log(p / (1 - p)), labels, cells)
+    )
+    # With many thresholds and a cold step, the loss is one minus the score over all thresholds.
+    fine = MetricLoss(name, thresholds=np.linspace(0.001, 0.999, 999), temperature=1e-4)
+    exact = 1 - metrics.as_metric(name).score(targets, p.detach().numpy())
+    assert fine(logits, targets).item() == pytest.approx(exact, abs=0.01)
+
+
+def test_the_anchor_of_a_curve_is_the_cross_entropy_of_the_classes():
+    logits, targets = batch(4)
+    anchored, plain = MetricLoss("auroc", anchor=0.5), MetricLoss("auroc")
+    wanted = plain(logits, targets) + 0.5 * F.cross_entropy(logits, targets)
+    torch.testing.assert_close(anchored(logits, targets), wanted)
+
+
+@pytest.mark.parametrize("name", ["recall[0]", "precision[1]", "(fp / total)[0]"])
+def test_one_class_of_one_logit_is_that_of_two(name):
+    logits, targets = batch(2)
+    loss = MetricLoss(name)
+    torch.testing.assert_close(loss(logits[:, 1] - logits[:, 0], targets), loss(logits, targets))
+
+
+def test_a_constraint_on_the_share_of_false_alarms_is_enforced_by_predicted_classes():
+    logits = torch.tensor([2.0, 1.0, -1.0, 3.0])  # two of three negatives are predicted as positive
+    loss = MetricLoss("recall", constraints=["fp <= 0.1 * total"], multiplier_learning_rate=1.0)
+    loss(logits, torch.tensor([0, 0, 0, 1]))
+    assert loss.multipliers.tolist() == pytest.approx([2 / 4 - 0.1])
 
 
 def test_the_last_confusion_has_one_matrix_per_label_and_threshold():
@@ -439,7 +486,14 @@ def test_temperature_can_be_set_and_is_checked():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metric": "f2"}, "Did you mean 'f1'"),
+        ({"metric": "f2"}, r"Did you mean 'fbeta\(beta=2\)'"),
+        ({"metric": "tp - fp"}, r"`metric` to be scale-free in a loss.* as in '\(tp - fp\) / total'"),
+        ({"metric": "recall['rare']"}, "`metric` with class indices in a loss"),
+        ({"metric": lambda c: c.tp - c.fp}, "`metric` to be scale-free in a loss"),
+        (
+            {"metric": "f1", "constraints": "fp <= 10"},
+            "`constraints` to be scale-free .*'fp <= 0.01 [*] total'",
+        ),
         ({"metric": "f1", "task": "regression"}, "`task` to be one of"),
         ({"metric": "f1", "temperature": 0.7}, r"`temperature` in \(0, 0.4\], but got 0.7"),
         ({"metric": "f1", "memory": 1}, r"`memory` in \[0, 1\)"),
@@ -451,7 +505,7 @@ def test_temperature_can_be_set_and_is_checked():
         ({"metric": "f1", "step": HardStep()}, "`step` with a gradient"),
         ({"metric": metrics.f1(average=None)}, "`metric` with an average"),
         ({"metric": "tp.sum()"}, "to contain only"),
-        ({"metric": "tp[0]"}, "subscript"),
+        ({"metric": "tp[0:1]"}, "the index or the label of a class"),
         ({"metric": "exp(tp)"}, "a call of `exp`"),
     ],
 )
@@ -491,7 +545,7 @@ INDICES = torch.tensor([0, 1, 2, 0, 1, 2])
         ({"thresholds": 0.3}, LOGITS, INDICES, None, "`thresholds` only for binary or multilabel"),
         ({"metric": "fbeta(beta=[1, 2])"}, LOGITS, INDICES, None, "one value for each of 3 classes"),
         ({"metric": "f1(average='binary')"}, LOGITS, INDICES, None, "other than 'binary'"),
-        ({"metric": "auroc"}, LOGITS, INDICES, None, "thresholds"),
+        ({"metric": "recall[3]"}, LOGITS, INDICES, None, "`class` in 0..2, but got 3 in recall"),
     ],
 )
 def test_bad_batches_are_refused(options, logits, targets, weight, message):

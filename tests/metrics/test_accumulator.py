@@ -60,8 +60,9 @@ def test_a_curve_is_close_to_that_of_all_thresholds():
     y = TARGETS % 2
     accumulator = feed(metrics.auroc().accumulator(), LOGITS[:, 0], y)
     assert accumulator.compute().item() == pytest.approx(roc_auc_score(y, LOGITS[:, 0]), abs=0.01)
-    with pytest.raises(ValueError, match="`task` to be 'binary' or 'multilabel' for auroc"):
-        metrics.auroc().accumulator().update(LOGITS, TARGETS)
+    accumulator = feed(metrics.auroc().accumulator(), LOGITS, TARGETS)  # each class against the rest
+    wanted = roc_auc_score(TARGETS, LOGITS.double().softmax(1), multi_class="ovr")
+    assert accumulator.compute().item() == pytest.approx(wanted, abs=0.01)
 
 
 def test_dense_targets_and_ignored_cells():

@@ -115,11 +115,24 @@ def gmean(truth, guess, sample_weight):
     return np.prod(recalls) ** (1 / len(recalls))
 
 
+def weighted_kappa(truth, guess, sample_weight, weights):
+    labels = np.arange(max(truth.max(), guess.max()) + 1)  # a grade that does not occur keeps its distance
+    return sk.cohen_kappa_score(truth, guess, labels=labels, weights=weights, sample_weight=sample_weight)
+
+
 WHOLE = {
     "accuracy": (metrics.accuracy, sk.accuracy_score),
     "balanced_accuracy": (metrics.balanced_accuracy, balanced_accuracy),
     "mcc": (metrics.mcc, sk.matthews_corrcoef),
     "cohen_kappa": (metrics.cohen_kappa, sk.cohen_kappa_score),
+    "cohen_kappa linear": (
+        partial(metrics.cohen_kappa, weights="linear"),
+        partial(weighted_kappa, weights="linear"),
+    ),
+    "cohen_kappa quadratic": (
+        partial(metrics.cohen_kappa, "quadratic"),
+        partial(weighted_kappa, weights="quadratic"),
+    ),
     "gmean": (metrics.gmean, gmean),
 }
 every_case = pytest.mark.parametrize(
@@ -159,6 +172,8 @@ def test_value_of_a_matrix_equals_sklearn(name, average, dtype, tolerance):
 def test_score_of_weighted_labels_equals_sklearn(name, average):
     metric = make(name, average)
     for index in range(0, 200, 9):
+        if "cohen_kappa " in name and not MATRICES[index].sum(0).all() | MATRICES[index].sum(1).all():
+            continue  # `score` counts only the grades that occur
         value = metric.score(*as_batch(MATRICES[index]))
         np.testing.assert_allclose(value, reference(name, average, index), rtol=0, atol=1e-6)
 
@@ -170,6 +185,22 @@ def test_score_without_weights_equals_sklearn(name, average):
     count = weight.astype(int)
     value = make(name, average).score(truth.repeat(count), guess.repeat(count))
     np.testing.assert_allclose(value, reference(name, average, index), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+def test_kappa_of_grades_equals_sklearn_to_rounding(weights):
+    rng = np.random.default_rng(4)
+    for classes in (2, 3, 5, 8):
+        truth, noise = rng.integers(0, classes, 500), rng.integers(-1, 2, 500)
+        guess = (truth + noise).clip(0, classes - 1)
+        wanted = sk.cohen_kappa_score(truth, guess, weights=weights)
+        assert metrics.cohen_kappa(weights=weights).score(truth, guess) == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", ["cubic", 2, "none", True, []])
+def test_other_weights_of_kappa_are_refused(wrong):
+    with pytest.raises(ValueError, match="Expected `weights` to be None, 'linear' or 'quadratic'"):
+        metrics.cohen_kappa(wrong)
 
 
 def test_cost_equals_its_formula():

@@ -147,7 +147,9 @@ def test_matrices_of_labels_must_have_thresholds(shape):
     ([0, 1, 1], [0.1, 0.2], "Expected `y_pred` with one score for each of 3 rows"),
     ([0, 1], [[0.1, 0.9], [0.2, 0.8]], "Expected `y_pred` with one score for each of 2 rows"),
     ([], [], "Expected `y_"),
-    ([0, 1, 2], [0.1, 0.2, 0.3], "Expected `y_true` with two classes, but got 3"),
+    ([0, 1, 2], [0.1, 0.2, 0.3], "Expected `y_pred` with one column of scores for each of 3 classes"),
+    ([0, 1, 2], [[0.1, 0.9]] * 3, "Expected `y_pred` with one column of scores for each of 3 classes"),
+    ([[0, 1], [1, 0]], [0.1, 0.2], "Expected `y_pred` with one score"),
     ([0, 1, 1], [0.1, np.nan, 0.2], "Expected `y_pred`"),
 ])  # fmt: skip
 def test_wrong_scores_are_refused(truth, scores, message):

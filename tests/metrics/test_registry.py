@@ -5,10 +5,12 @@ import re
 
 import numpy as np
 import pytest
+import sklearn.metrics
 import torch
 
 from evalign import metrics
 from evalign.metrics import Metric, as_metric, f1, fbeta, mcc, metric
+from evalign.metrics._registry import OTHER_NAMES
 
 TWO = torch.tensor([[8.0, 2.0], [4.0, 6.0]], dtype=torch.float64)
 THREE = torch.tensor([[8.0, 2.0, 1.0], [4.0, 6.0, 3.0], [0.0, 5.0, 7.0]], dtype=torch.float64)
@@ -57,6 +59,19 @@ def test_as_metric_by_name(name):
     ("tp / (tp + fn)", 0.6),
     ("precision * recall", 0.45),
     ("min(recall)", 0.6),
+    ("0.5*f1 + 0.5*recall", 0.5 * 12 / 18 + 0.3),
+    ("f1 + accuracy", 12 / 18 + 0.7),
+    ("f1() + min(recall)", 12 / 18 + 0.6),
+    ("total * accuracy / 2", 7),
+    ("metric('tp / total') - metric('fp / total')", 0.2),
+    ("metric('fp', positive=0)", 4),
+    ("recall[0]", 0.8),
+    ("recall()[1]", 0.6),
+    ("fbeta(beta=2)[1]", 0.625),
+    ("recall(average=None)[0] - recall[1]", 0.2),
+    ("fp[0] / total", 0.2),
+    ("(fp / total)[0]", 0.2),
+    ("-fp[1]", -2),
 ])  # fmt: skip
 def test_as_metric_by_text(text, value):
     assert float(as_metric(text)(TWO)) == pytest.approx(value)
@@ -80,7 +95,17 @@ def test_as_metric_refuses_other_types(wrong):
 
 @pytest.mark.parametrize(("text", "hint"), [
     ("f11", "Did you mean 'f1'?"), ("F1", "Did you mean 'f1'?"), ("acuracy", "Did you mean 'accuracy'"),
-    ("balanced", "balanced_accuracy"), ("kappa", "cohen_kappa"), ("auc", "auroc"),
+    ("balanced", "balanced_accuracy"), ("f1_macro", "Did you mean \"f1(average='macro')\"?"),
+    ("macro_f1", "Did you mean \"f1(average='macro')\"?"), ("f1_micro", "\"f1(average='micro')\""),
+    ("f1_weighted", "\"f1(average='weighted')\""), ("f1-macro", "\"f1(average='macro')\""),
+    ("macro F2", "\"fbeta(beta=2, average='macro')\""), ("f2", "Did you mean 'fbeta(beta=2)'?"),
+    ("f0.5", "Did you mean 'fbeta(beta=0.5)'?"), ("iou", "'jaccard'?"), ("dice", "'f1'?"),
+    ("mean_iou", "\"jaccard(average='macro')\""), ("ap", "'average_precision'?"), ("auc", "'auroc'?"),
+    ("roc_auc", "'auroc'?"), ("ROC AUC", "'auroc'?"), ("kappa", "'cohen_kappa'?"), ("f1_score", "'f1'?"),
+    ("quadratic_weighted_kappa", "\"cohen_kappa(weights='quadratic')\""), ("ppv", "'precision'?"),
+    ("matthews_corrcoef", "'mcc'?"), ("sensitivity", "'recall'?"), ("tpr", "'recall'?"),
+    ("tnr", "'specificity'?"), ("npv", "'precision(positive=0)'?"), ("fpr", "'1 - specificity()'?"),
+    ("balanced accuracy", "'balanced_accuracy'?"), ("recall_macro()", "\"recall(average='macro')\""),
     ("zzz", "Choose from 'accuracy', 'balanced_accuracy'"),
 ])  # fmt: skip
 def test_an_unknown_name_suggests_close_ones(text, hint):
@@ -88,6 +113,36 @@ def test_an_unknown_name_suggests_close_ones(text, hint):
         ValueError, match=re.escape(f"to be a known name, but got '{text}'. ") + f".*{re.escape(hint)}"
     ):
         as_metric(text)
+
+
+@pytest.mark.parametrize("spelling", [*OTHER_NAMES.values(), "fbeta(beta=0.5)", "f1(average='macro')"])
+def test_what_is_suggested_can_be_read(spelling):
+    assert as_metric(spelling).name in (spelling, "fbeta(beta=1.0)")
+
+
+@pytest.mark.parametrize("text", ["kappa / 2", "f1 + kappa", "2 * kappa()", "min(recall) - kappa"])
+def test_another_name_in_an_expression_is_explained(text):
+    with pytest.raises(
+        ValueError, match=re.escape(f"but got 'kappa' in {text!r}. Did you mean 'cohen_kappa'?")
+    ):
+        as_metric(text)
+
+
+@pytest.mark.parametrize(("text", "function"), [
+    ("top_k_accuracy", "top_k_accuracy_score"), ("top_k_accuracy(k=2)", "top_k_accuracy_score"),
+    ("top5", "top_k_accuracy_score"), ("top-5 accuracy", "top_k_accuracy_score"),
+    ("log_loss", "log_loss"), ("brier_score", "brier_score_loss"),
+])  # fmt: skip
+def test_what_is_no_function_of_the_predicted_classes_says_so(text, function):
+    with pytest.raises(ValueError, match=f"of the confusion matrix.* not only .*sklearn.metrics.{function}"):
+        as_metric(text)
+    assert hasattr(sklearn.metrics, function)
+
+
+def test_a_comparison_is_not_a_metric():
+    for text in ("f1() > 0.9", "f1 >= 0.9"):
+        with pytest.raises(ValueError, match="not a comparison.*Pass bounds as `constraints`"):
+            as_metric(text)
 
 
 def test_an_unknown_name_in_a_formula_suggests_close_ones():
@@ -155,7 +210,11 @@ def test_wrong_arguments_of_a_call_are_refused(text):
 @pytest.mark.parametrize("text", [
     "f1() ** 2", "f1() % 2", "f1() + tp", "f1() + min(recall())", "sqrt(f1())", "f1() > 0.5",
     "f1() and mcc()",
-    "f1() + 'a'", "f1() + True", "f1()()", "f1().score", "f1()[0]", "[f1()]", "f1() if 1 else 2",
+    "f1() + 'a'", "f1() + True", "f1()()", "f1().score", "mcc()[0]", "auroc[0]", "(f1() + 1)[0]", "f1[0][0]",
+    "f1[-1]", "f1[0.5]", "f1[True]", "f1[0:1]", "f1[tp]", "total[0]", "sum(tp)[0]", "f1(average='macro')[0]",
+    "f1 + tp", "f1 + precision * tp", "f1 + min(precision, recall)", "metric", "metric()", "metric(3)",
+    "metric('f1()')", "metric('tp', name='mine')", "metric('tp', higher_is_better=1)", "f1() / 0", "[f1()]",
+    "f1() if 1 else 2",
     "1/0 * f1()",
     "f1() / (1 - 1.0) * (1/0)", "f1() + 1" + "0" * 400, "1e999 * f1()", "1e308 * 10 * f1()",
     "f1(average=None) + 1",

@@ -30,12 +30,18 @@ VALUES = {
     "gmean": (1, 0, 0, 0.4, 1),
     "mcc": (1, 0, 0, 0, 0),
     "cohen_kappa": (1, 0, 0, 0, 0),
+    "cohen_kappa(weights='linear')": (1, 0, 0, 0, 0),
+    "cohen_kappa(weights='quadratic')": (1, 0, 0, 0, 0),
     "informedness": (1, 0, 0, -0.6, 0),
 }
 
 
 def test_every_metric_has_documented_values():
-    assert {name.partition("(")[0] for name in VALUES} | {"cost", "auroc"} == metrics.NAMED.keys()
+    assert {name.partition("(")[0] for name in VALUES} | {
+        "cost",
+        "auroc",
+        "average_precision",
+    } == metrics.NAMED.keys()
 
 
 @pytest.mark.parametrize("case", range(5), ids=["perfect", "constant", "empty", "one true class", "one cell"])

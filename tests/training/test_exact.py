@@ -186,3 +186,15 @@ def test_bad_input_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_a_grad_scaler_scales_the_gradients():
+    (x, y), model = batch("pair"), network("pair")
+    plain = exactly(model, MetricLoss("f1"), x, y)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    model.zero_grad()
+    value = ExactStep(model, MetricLoss("f1"), micro_batch=10, scaler=scaler).backward(x, y)
+    assert_same((value, gradients(model) / 64), plain)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler.unscale_(optimizer)
+    assert_same((value, gradients(model)), plain)

@@ -26,7 +26,7 @@ def results(script, tmp_path_factory):
 
 CASES = [
     f"{task}-{exact}" for task in ("multiclass", "pair", "binary", "multilabel") for exact in (False, True)
-]
+] + ["sharded"]
 
 
 @pytest.mark.parametrize("case", CASES)

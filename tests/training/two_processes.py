@@ -11,6 +11,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from evalign.losses import MetricLoss
@@ -66,6 +69,25 @@ def train(task: str, rank: int, world: int, exact: bool) -> dict[str, torch.Tens
     return result
 
 
+def shard(rank: int, world: int) -> dict[str, torch.Tensor]:
+    """Two steps with FSDP2, which divides the weights among the processes; one process trains plainly."""
+    model, loss = network("multiclass"), MetricLoss("f1", memory=0.5)
+    if world > 1:
+        mesh = init_device_mesh("cpu", (world,))
+        for layer in (model[0], model[2]):
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for seed, cut in enumerate(CUTS[:2]):
+        mine = slice(None) if world == 1 else (slice(0, cut), slice(cut, None))[rank]
+        x, y, w = (side[mine] for side in data("multiclass", seed))
+        optimizer.zero_grad()
+        loss(model(x), y, w).backward()
+        optimizer.step()
+    whole = [p.full_tensor() if isinstance(p, DTensor) else p for p in model.parameters()]
+    return {"weights": torch.cat([p.detach().flatten() for p in whole]), "memory": loss.running_confusion}
+
+
 def main() -> None:
     rank, world, rendezvous, target = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     torch.set_num_threads(1)
@@ -74,6 +96,7 @@ def main() -> None:
     results = {
         f"{task}-{exact}": train(task, rank, world, exact) for task in TASKS for exact in (False, True)
     }
+    results["sharded"] = shard(rank, world)
     if world > 1:
         x, y, _ = data("multiclass", 0)
         part = (slice(0, 37), slice(37, None))[rank]

@@ -1,6 +1,8 @@
-"""The metric as a gradient-boosting objective, for LightGBM and XGBoost."""
+"""The metric as a gradient-boosting objective, for LightGBM, XGBoost and CatBoost."""
 
-from evalign.boosting._objective import Objective, evaluation, objective
+from evalign.boosting._evaluation import Evaluation, evaluation
+from evalign.boosting._labels import LabelStages, train_label_stages
+from evalign.boosting._objective import Objective, objective
 from evalign.boosting._train import (
     BoostingPlan,
     LabelledRows,
@@ -12,6 +14,7 @@ from evalign.boosting._train import (
 )
 
 __all__ = [
-    "BoostingPlan", "LabelledRows", "Objective", "Stages", "decide", "evaluation", "import_lightgbm",
-    "objective", "scores_to_probabilities", "train_stages",
+    "BoostingPlan", "Evaluation", "LabelStages", "LabelledRows", "Objective", "Stages", "decide",
+    "evaluation", "import_lightgbm", "objective", "scores_to_probabilities", "train_label_stages",
+    "train_stages",
 ]  # fmt: skip

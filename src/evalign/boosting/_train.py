@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from torch import Tensor
 
 from evalign._typing import Floats, Indices
 from evalign.boosting._objective import Objective
-from evalign.decisions import Goal, fit_rule
+from evalign.decisions import Goal, Standing, fit_rule
 from evalign.metrics import hard_confusion
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Features, class indices and weights (or None) of rows."""
+    """Features, class indices (or 0 and 1 for each label) and weights (or None) of rows."""
 
     X: Any
     y: Indices
@@ -30,6 +31,10 @@ class LabelledRows:
     def take(self, index: NDArray[Any]) -> LabelledRows:
         """The rows at an index."""
         return LabelledRows(self.X[index], self.y[index], None if self.weight is None else self.weight[index])
+
+    def of_label(self, place: int) -> LabelledRows:
+        """The rows with one of their labels."""
+        return replace(self, y=self.y[:, place])
 
     def with_class_weights(self, by_class: Tensor | None) -> LabelledRows:
         """The rows with their weights multiplied by those of their classes."""
@@ -53,6 +58,15 @@ class BoostingPlan:
     metric_rounds: int
     temperature: float
     report: Callable[[str, int, float], None] | None = None
+    #: The places of the features that are categories.
+    categorical: tuple[int, ...] = ()
+
+    def make_dataset(self, rows: LabelledRows, init_score: Floats | None = None) -> Any:
+        """Make LightGBM's dataset of rows."""
+        return import_lightgbm().Dataset(
+            rows.X, rows.y, weight=rows.weight, init_score=init_score,
+            categorical_feature=list(self.categorical) or "auto",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,7 +146,7 @@ def train_stages(parts: list[tuple[LabelledRows, LabelledRows]], plan: BoostingP
     First on the log-loss. Then the best rule on all held-out rows is the start of rounds on the metric,
     which are only used if they improve on it on the bag's own held-out rows.
     """
-    bases = [Stages(_boost_on_log_loss(rows, held, plan)) for rows, held in parts]
+    bases = [Stages(boost_on_log_loss(rows, held, plan)) for rows, held in parts]
     if plan.metric_rounds == 0:
         return bases
     scores = [base.base_scores(held.X) for base, (_, held) in zip(bases, parts, strict=True)]
@@ -143,15 +157,18 @@ def train_stages(parts: list[tuple[LabelledRows, LabelledRows]], plan: BoostingP
         classes=range(plan.num_classes), confidence=plan.goal.confidence,
     )  # fmt: skip
     starts = [replace(base, weights=rule.weights) for base in bases]
+    goal = (plan.goal.metric, plan.temperature, plan.goal.constraints)
     return [
-        replace(start, metric=_boost_on_metric(start, rows, held, start.scores(held.X, known), plan))
+        boost_on_metric(
+            start, rows, held, known, plan, Objective(*goal), partial(_rank, held=held, plan=plan)
+        )
         for start, (rows, held), known in zip(starts, parts, scores, strict=True)
     ]
 
 
-def _boost_on_log_loss(rows: LabelledRows, held: LabelledRows, plan: BoostingPlan) -> Any:
+def boost_on_log_loss(rows: LabelledRows, held: LabelledRows, plan: BoostingPlan) -> Any:
     lgb = import_lightgbm()
-    fit, valid = (lgb.Dataset(part.X, part.y, weight=part.weight) for part in (rows, held))
+    fit, valid = (plan.make_dataset(part) for part in (rows, held))
     valid.reference = fit
     kind: dict[str, Any] = {"objective": "binary"}
     if plan.num_classes > 2:
@@ -163,21 +180,27 @@ def _boost_on_log_loss(rows: LabelledRows, held: LabelledRows, plan: BoostingPla
     return _detach(lgb.train(settings, fit, plan.rounds, valid_sets=[valid], callbacks=calls))
 
 
-def _boost_on_metric(
-    start: Stages, rows: LabelledRows, held: LabelledRows, held_scores: Floats, plan: BoostingPlan
-) -> Any:
-    """The booster of the rounds on the metric up to the best round, or None if none helps."""
+def boost_on_metric(
+    start: Stages,
+    rows: LabelledRows,
+    held: LabelledRows,
+    held_base: Floats,
+    plan: BoostingPlan,
+    goal: Objective,
+    rank: Callable[[Floats], float],
+) -> Stages:
+    """Continue from a start with rounds on the metric up to the best one, unless none helps.
+
+    `held_base` are the scores of the log-loss rounds on the held-out rows, and `rank` says how good scores
+    are there.
+    """
     lgb = import_lightgbm()
-    first = [start.scores(rows.X), held_scores]
-    fit, valid = (
-        lgb.Dataset(part.X, part.y, weight=part.weight, init_score=scores)
-        for part, scores in zip((rows, held), first, strict=True)
-    )
+    first = [start.scores(rows.X), start.scores(held.X, held_base)]
+    fit, valid = (plan.make_dataset(*pair) for pair in zip((rows, held), first, strict=True))
     valid.reference = fit
-    goal = Objective(plan.goal.metric, plan.temperature, plan.goal.constraints)
 
     def evaluate(scores: Floats, data: Any) -> tuple[str, float, bool]:
-        return "metric", _rank(np.asarray(scores), held, plan), True
+        return "metric", rank(np.asarray(scores)), True
 
     settings = {**plan.settings, "objective": goal, "metric": "None", "num_class": 1}
     if plan.num_classes > 2:
@@ -192,8 +215,8 @@ def _boost_on_metric(
         settings, fit, plan.metric_rounds, valid_sets=[valid], valid_names=["held"], feval=evaluate,
         callbacks=calls,
     )  # fmt: skip
-    best = max(record["held"]["metric"])
-    return _detach(booster) if best > _rank(first[1], held, plan) else None
+    helps = max(record["held"]["metric"]) > rank(first[1])
+    return replace(start, metric=_detach(booster)) if helps else start
 
 
 def _detach(booster: Any) -> Any:
@@ -207,7 +230,11 @@ def _rank(scores: Floats, held: LabelledRows, plan: BoostingPlan) -> float:
     matrix = hard_confusion(
         torch.from_numpy(decide(scores)), torch.from_numpy(held.y), plan.num_classes, weight
     )
-    standing = replace(plan.goal, rows=float(len(held.y))).standing(matrix)
+    return rank_standing(replace(plan.goal, rows=float(len(held.y))).standing(matrix))
+
+
+def rank_standing(standing: Standing) -> float:
+    """A standing as one number: whatever violates a constraint is below everything else."""
     return standing.value if standing.feasible else -1e6 + standing.slack
 
 

@@ -15,7 +15,8 @@ def list_metrics(console: Console) -> None:
     print_list(console, "metrics", [(name, _first_sentence(NAMED[name])) for name in sorted(NAMED)])
     console.print(
         'Also "fbeta(beta=2)", "f1(average=\'macro\')", formulas of tp, fp, fn, tn, and sums of metrics.\n'
-        "auroc measures scores, not decisions: it is a loss in Python, and --metric does not accept it."
+        "auroc and average_precision measure scores, not decisions: in Python they are losses, and --metric\n"
+        "does not accept them."
     )
 
 

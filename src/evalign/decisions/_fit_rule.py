@@ -75,13 +75,16 @@ def fit_rule(
     weight = row_weights(sample_weight, len(p))
     share = weight / weight.max()
     rows = float(share.sum() ** 2 / np.square(share).sum())
-    goal = Goal(metric, bounds, confidence, rows, labels)
-    _check_batched(goal, p.shape[1])
     if labels:
         if classes is not None:
             raise expected("classes", "only for one label per row", "several labels per row")
+        goal = Goal(metric, bounds, confidence, rows, labels)
+        _check_batched(goal, p.shape[1])
         return _rule_for_labels(p, truth, weight, goal)
     known, indices = class_indices(truth, p.shape[1], classes)
+    named = metric.with_classes(known), tuple(bound.with_classes(known) for bound in bounds)
+    goal = Goal(*named, confidence, rows)
+    _check_batched(goal, p.shape[1])
     if len(indices) != len(p):
         raise expected("y", f"with the {len(p)} rows of `probabilities`", f"{len(indices)}")
     if len(known) == 2:

@@ -1,5 +1,6 @@
 """The scikit-learn front: classifiers trained, boosted or decided by a metric."""
 
+from evalign.estimators._columns import TableEncoder, is_table
 from evalign.estimators._folds import Split, draw_shuffled, draw_splits
 from evalign.estimators._mlp import mlp
 from evalign.estimators._routing import find_fit_parameter, name_last_step, route_parameters
@@ -10,7 +11,7 @@ from evalign.estimators.decision import MetricDecision
 from evalign.estimators.network import MetricClassifier
 
 __all__ = [
-    "MetricBooster", "MetricClassifier", "MetricDecision", "PhaseSettings", "Split", "build_phases",
-    "check_targets", "draw_shuffled", "draw_splits", "find_fit_parameter", "mlp", "name_last_step",
-    "route_parameters",
+    "MetricBooster", "MetricClassifier", "MetricDecision", "PhaseSettings", "Split", "TableEncoder",
+    "build_phases", "check_targets", "draw_shuffled", "draw_splits", "find_fit_parameter", "is_table", "mlp",
+    "name_last_step", "route_parameters",
 ]  # fmt: skip

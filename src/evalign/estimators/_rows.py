@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, is_multilabel
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from evalign._errors import expected, is_number, show
-from evalign._typing import Floats
+from evalign._typing import Floats, Indices
+from evalign.estimators._columns import is_missing
 from evalign.estimators._folds import Split, limit_folds
 
 
@@ -37,7 +39,7 @@ def check_targets(y: Any) -> NDArray[Any]:
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name="y")
     if labels.dtype.kind == "O":
-        for row in np.flatnonzero([_is_missing(label) for label in labels])[:1]:
+        for row in np.flatnonzero([is_missing(label) for label in labels])[:1]:
             raise expected("y", "without missing labels", f"{show(labels[row])} in row {row}")
         try:
             np.unique(labels)
@@ -55,11 +57,66 @@ def _check_label_table(table: NDArray[Any]) -> NDArray[Any]:
     return table.astype(np.int64)
 
 
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas' NA is neither equal nor unequal
-        return True
+@dataclass(frozen=True)
+class Targets:
+    """What a classifier learns: class indices (n,) of sorted classes, or 0 and 1 of shape (n, L).
+
+    For labels, the classes are their places 0 ... L - 1, as in scikit-learn's `MLPClassifier`.
+
+    >>> Targets.read(np.array(["b", "a"])).indices, Targets.read([[1, 0], [1, 1]]).classes
+    (array([1, 0]), array([0, 1]))
+    """
+
+    classes: NDArray[Any]
+    indices: Indices
+
+    @classmethod
+    def read(cls, y: Any) -> Targets:
+        """Read targets of any kind, which scikit-learn has checked."""
+        if is_multilabel(y):
+            table = _check_label_table(np.asarray(y.toarray() if sparse.issparse(y) else y))
+            return cls(np.arange(table.shape[1]), table)
+        check_classification_targets(y)
+        classes, indices = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise expected("y", "with at least two classes", f"1 class: {show(classes[0])}")
+        return cls(classes, indices.astype(np.int64))
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether there are several labels per row."""
+        return self.indices.ndim == 2
+
+    def split(self, n_bags: int, fraction: float, seed: int) -> list[Split]:
+        """Draw the training and validation rows of each bag, stratified by class or by rare labels."""
+        strata = _label_strata(self.indices, n_bags) if self.multilabel else self.indices
+        return split_rows(strata, n_bags, fraction, seed)
+
+
+def count_classes(y: Indices, num_classes: int) -> NDArray[Any]:
+    """Count the rows of each class, or for labels the rows without and with the rarest one.
+
+    >>> count_classes(np.array([0, 1, 1]), 2), count_classes(np.array([[1, 0], [1, 1], [0, 0]]), 2)
+    (array([1, 2]), array([2, 1]))
+    """
+    if y.ndim == 1:
+        return np.bincount(y, minlength=num_classes)
+    positives = y.sum(0)
+    rarest = int(positives[positives > 0].min(initial=len(y) - 1))
+    return np.array([len(y) - rarest, rarest])
+
+
+def _label_strata(y: Indices, least: int) -> Indices:
+    """Group rows by the rarest of their labels; groups below `least` join the rows without any.
+
+    >>> _label_strata(np.array([[1, 0], [1, 1], [0, 0], [1, 0], [0, 1]]), 2)
+    array([1, 2, 0, 1, 2])
+    """
+    frequency = y.sum(0)
+    costs = np.where(y == 1, frequency, len(y) + 1)
+    groups = np.where(y.any(1), costs.argmin(1) + 1, 0)
+    groups[np.bincount(groups)[groups] < least] = 0
+    return np.asarray(np.unique(groups, return_inverse=True)[1])
 
 
 def split_rows(y: NDArray[Any], n_bags: int, fraction: float, seed: int) -> list[Split]:

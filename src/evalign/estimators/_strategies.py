@@ -27,6 +27,11 @@ class PhaseSettings:
     patience: int
     constraints: tuple[Constraint, ...] = ()
 
+    @property
+    def task(self) -> str:
+        """The task of the losses: one class per row, or several labels."""
+        return "multiclass" if self.targets.ndim == 1 else "multilabel"
+
     def phase(self, name: str, loss: nn.Module, by_metric: bool = False) -> Phase:
         """Build one phase at this pace."""
         return Phase(name, loss, self.learning_rate, self.max_epochs, self.patience, by_metric)
@@ -44,32 +49,34 @@ def build_phases(strategy: str, settings: PhaseSettings) -> list[Phase]:
 
 def _cross_entropy(s: PhaseSettings) -> list[Phase]:
     # Focal loss with gamma = 0 is cross-entropy, and accepts weights of rows.
-    return [s.phase("cross-entropy", FocalLoss(0.0, class_weight=s.class_weight))]
+    return [s.phase("cross-entropy", FocalLoss(0.0, class_weight=s.class_weight, task=s.task))]
 
 
 def _weighted_cross_entropy(s: PhaseSettings) -> list[Phase]:
-    balanced = class_balanced_weights(s.targets.cpu(), s.num_classes)
+    balanced = class_balanced_weights(s.targets.cpu(), s.num_classes if s.targets.ndim == 1 else 2)
     balanced = balanced if s.class_weight is None else balanced * s.class_weight
-    return [s.phase("weighted cross-entropy", FocalLoss(0.0, class_weight=balanced))]
+    return [s.phase("weighted cross-entropy", FocalLoss(0.0, class_weight=balanced, task=s.task))]
 
 
 def _focal(s: PhaseSettings) -> list[Phase]:
-    return [s.phase("focal", FocalLoss(2.0, class_weight=s.class_weight))]
+    return [s.phase("focal", FocalLoss(2.0, class_weight=s.class_weight, task=s.task))]
 
 
 def _softset(s: PhaseSettings) -> list[Phase]:
     """The binary soft sets of Tsoi et al. (2022): the mean of the metric over nine thresholds."""
-    _check_two_classes("softset", s)
+    if s.task == "multiclass":
+        _check_two_classes("softset", s)
     loss = MetricLoss(
-        s.metric, task="binary", step=LinearStep(0.2), thresholds="btg", class_weight=s.class_weight,
-        constraints=s.constraints,
+        s.metric, task="multilabel" if s.task == "multilabel" else "binary", step=LinearStep(0.2),
+        thresholds="btg", class_weight=s.class_weight, constraints=s.constraints,
     )  # fmt: skip
     return [s.phase("soft sets", loss)]
 
 
 def _east(s: PhaseSettings) -> list[Phase]:
     """EAST (Li et al. 2025): the metric from random weights, annealed."""
-    return [s.phase("metric", MetricLoss(s.metric, class_weight=s.class_weight, constraints=s.constraints))]
+    loss = MetricLoss(s.metric, task=s.task, class_weight=s.class_weight, constraints=s.constraints)
+    return [s.phase("metric", loss)]
 
 
 def _surrogate_fbeta(s: PhaseSettings) -> list[Phase]:
@@ -88,7 +95,7 @@ def _surrogate_fbeta(s: PhaseSettings) -> list[Phase]:
 def _aligned(s: PhaseSettings) -> list[Phase]:
     """Cross-entropy first; then the metric anchored by cross-entropy, keeping the best hard metric."""
     loss = MetricLoss(
-        s.metric, anchor=0.3, memory=0.9, class_weight=s.class_weight, constraints=s.constraints
+        s.metric, task=s.task, anchor=0.3, memory=0.9, class_weight=s.class_weight, constraints=s.constraints
     )
     return [*_cross_entropy(s), s.phase("metric, anchored", loss, by_metric=True)]
 
@@ -105,5 +112,7 @@ STRATEGIES: dict[str, Callable[[PhaseSettings], list[Phase]]] = {
 
 
 def _check_two_classes(strategy: str, s: PhaseSettings) -> None:
+    if s.targets.ndim == 2:
+        raise expected("y", f"with two classes for strategy {strategy!r}", f"{s.num_classes} labels per row")
     if s.num_classes != 2:
         raise expected("y", f"with two classes for strategy {strategy!r}", f"{s.num_classes}")

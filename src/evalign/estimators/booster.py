@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from evalign import metrics
 from evalign._errors import check_integer, expected, is_number, show, suggest
@@ -21,16 +21,19 @@ from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.boosting import (
     BoostingPlan,
     LabelledRows,
+    LabelStages,
     Stages,
     decide,
     import_lightgbm,
     scores_to_probabilities,
+    train_label_stages,
     train_stages,
 )
 from evalign.decisions import DecisionRule, Goal, Scaling, Standing, fit_rule, fit_scaling
+from evalign.estimators._columns import validate_features
 from evalign.estimators._folds import Split
 from evalign.estimators._progress import ProgressBar
-from evalign.estimators._rows import as_class_weights, normalize_weights, split_rows
+from evalign.estimators._rows import Targets, as_class_weights, count_classes, normalize_weights
 from evalign.estimators._untrusted import check_lightgbm_text
 from evalign.estimators.persistence import SaveMixin
 from evalign.metrics import label_confusion
@@ -56,6 +59,12 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
     is stopped by its own fold, and one rule is fitted on the scores of all rows, each from the bag that was
     not trained on it. Requires the extra `boost`.
 
+    Multilabel targets, 0 and 1 of shape (n, L), give trees per label, one threshold per label, fitted for the
+    metric of all labels, and predictions and probabilities of shape (n, L).
+
+    DataFrames of pandas and polars may contain texts and categories, which LightGBM splits natively, and
+    missing values. A category that was not seen in `fit` is treated as missing.
+
     Args:
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as "precision >= 0.9"; see `fit_rule`.
@@ -70,7 +79,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         patience: The number of rounds without improvement after which a stage ends.
         temperature: The softness of the memberships in the rounds on the metric, in (0, 0.4].
         class_weight: `"balanced"`, or a dictionary with one weight per class label, which multiplies the
-            weights of the rows.
+            weights of the rows; not for multilabel targets.
         n_bags: The number of boosters, each with its own held-out fold; `"auto"` is 5 below 50,000 rows,
             else 1.
         validation_fraction: With one bag, the fraction of rows held out, stratified.
@@ -81,7 +90,9 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         verbose: 1 shows a progress bar on standard error.
 
     Attributes:
-        classes_: The class labels, sorted.
+        classes_: The class labels, sorted; for multilabel targets 0 ... L - 1.
+        multilabel_: Whether the targets are multilabel.
+        columns_: The categories of the columns of a table; None if all features are numbers.
         rule_: The decision rule; None with `rule=False`.
         stages_: The boosters of each bag.
         rounds_: For each bag, the number of rounds on the log-loss and on the metric.
@@ -97,8 +108,9 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     _part_suffix = ".txt"
 
-    stages_: list[Stages]
-    scaling_: Scaling | None
+    #: One per bag: `Stages`, or `LabelStages` for multilabel targets, which also have one scaling per label.
+    stages_: list[Any]
+    scaling_: Any
 
     def __init__(
         self,
@@ -147,33 +159,31 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
+        tags.classifier_tags.multi_label = True
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stages_")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Boost the trees and fit the rule; missing values (NaN) are allowed."""
+        """Boost the trees and fit the rule; missing values are allowed."""
         goal = self._check_settings()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", ensure_all_finite="allow-nan", ensure_min_samples=2
-        )
-        check_classification_targets(y)
-        self.classes_, indices = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise expected("y", "with at least two classes", f"1 class: {show(self.classes_[0])}")
-        counts = np.bincount(indices)
+        X, y = validate_features(self, X, y, reset=True, gaps=True, ensure_min_samples=2)
+        targets = Targets.read(y)
+        self.classes_, self.multilabel_ = targets.classes, targets.multilabel
+        if self.multilabel_ and self.class_weight is not None:
+            raise expected("class_weight", "to be None for multilabel targets", show(self.class_weight))
+        counts = count_classes(targets.indices, len(self.classes_))
         weight = normalize_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         class_weights = as_class_weights(self.class_weight, self.classes_, counts)
-        rows = LabelledRows(_as_csr_matrix(X), indices.astype(np.int64), weight).with_class_weights(
-            class_weights
-        )
-        splits = split_rows(indices, self._choose_bags(counts), self.validation_fraction, seed)
+        rows = LabelledRows(_as_csr_matrix(X), targets.indices, weight).with_class_weights(class_weights)
+        splits = targets.split(self._choose_bags(counts), self.validation_fraction, seed)
         bar = ProgressBar("round")
         try:
-            plan = self._plan(goal, len(indices), seed, bar)
-            stages = train_stages([(rows.take(train), rows.take(valid)) for train, valid in splits], plan)
+            plan = self._plan(goal, len(y), seed, bar)
+            train = train_label_stages if self.multilabel_ else train_stages
+            stages: Any = train([(rows.take(fit), rows.take(valid)) for fit, valid in splits], plan)
         finally:
             bar.close()
         self._keep_best(stages, rows, splits, goal)
@@ -210,6 +220,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         return min(5, int(counts.min())) if counts.sum() < FEW_ROWS else 1
 
     def _plan(self, goal: Goal, n_rows: int, seed: int, bar: ProgressBar) -> BoostingPlan:
+        num_classes = 2 if self.multilabel_ else len(self.classes_)
         settings = {
             "learning_rate": self.learning_rate,
             "num_leaves": int(self.num_leaves),
@@ -220,7 +231,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             "deterministic": True,
             "force_row_wise": True,
             "verbosity": -1,
-            **({"max_bin": 63} if len(self.classes_) > MANY_CLASSES else {}),
+            **({"max_bin": 63} if num_classes > MANY_CLASSES else {}),
             **(self.params or {}),
         }
         rounds = int(self.n_estimators)
@@ -229,26 +240,28 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         def report(stage: str, done: int, value: float) -> None:
             bar.show(stage, done, metric_rounds if stage == "metric" else rounds, f"{value:.4f}")
 
+        categorical = () if self.columns_ is None else self.columns_.categorical
         return BoostingPlan(
-            goal, len(self.classes_), settings, rounds, int(self.patience), metric_rounds, self.temperature,
-            report if self.verbose else None,
+            goal, num_classes, settings, rounds, int(self.patience), metric_rounds, self.temperature,
+            report if self.verbose else None, tuple(categorical),
         )  # fmt: skip
 
-    def _keep_best(self, stages: list[Stages], rows: LabelledRows, splits: list[Split], goal: Goal) -> None:
+    def _keep_best(self, stages: list[Any], rows: LabelledRows, splits: list[Split], goal: Goal) -> None:
         """Choose between the stages with and without rounds on the metric, by the held-out rows."""
         parts = [rows.take(valid) for _, valid in splits]
         y = np.concatenate([part.y for part in parts])
         weight = None if rows.weight is None else np.concatenate([part.weight for part in parts])
-        candidates = [stages]
+        goal = replace(goal, rows=float(len(y)), labels=self.multilabel_)
+        candidates = [(stages, self.strategy == "metric")]
         if self.rule and self.strategy == "metric":
-            candidates.insert(0, [Stages(one.base) for one in stages])
+            plain = [one.base if self.multilabel_ else Stages(one.base) for one in stages]
+            candidates.insert(0, (plain, False))
         base_scores = [one.base_scores(part.X) for one, part in zip(stages, parts, strict=True)]
         options = []
-        for candidate in candidates:
+        for candidate, on_metric in candidates:
             known = zip(candidate, parts, base_scores, strict=True)
             scores = np.concatenate([one.scores(part.X, base) for one, part, base in known])
-            plain = all(one.weights is None for one in candidate)
-            scaling = None if plain else fit_scaling(scores, y, weight)
+            scaling = self._fit_scaling(scores, y, weight) if on_metric else None
             options.append((candidate, scaling, *self._fit_rule(scores, scaling, y, weight, goal)))
         best = options[0]
         for option in options[1:]:
@@ -257,24 +270,28 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.validation_score_ = goal.metric.sign * standing.value
         self._count_rounds()
 
+    def _fit_scaling(self, scores: Floats, y: Indices, weight: Floats | None) -> Any:
+        if not self.multilabel_:
+            return fit_scaling(scores, y, weight)
+        return [fit_scaling(scores[:, k], y[:, k], weight) for k in range(y.shape[1])]
+
     def _count_rounds(self) -> None:
         self.rounds_ = [one.rounds for one in self.stages_]
         self.n_iter_ = sum(map(sum, self.rounds_))
 
     def _fit_rule(
-        self, scores: Floats, scaling: Scaling | None, y: Indices, weight: Floats | None, goal: Goal
+        self, scores: Floats, scaling: Any, y: Indices, weight: Floats | None, goal: Goal
     ) -> tuple[DecisionRule | None, Standing]:
         """Fit a rule on scores unless `rule=False`, and return it with the standing of its decisions."""
-        goal = replace(goal, rows=float(len(y)))
-        labels = range(len(self.classes_))
+        labels = None if self.multilabel_ else range(len(self.classes_))
         if not self.rule:
-            return None, goal.standing(label_confusion(y, decide(scores), weight, labels))
-        p = scores_to_probabilities(scores if scaling is None else scaling.apply(scores))
+            return None, goal.standing(label_confusion(y, self._decide(scores), weight, labels))
+        p = self._to_probabilities(scores, scaling)
         rule = fit_rule(
             p, y, goal.metric, goal.constraints, weight, classes=labels, confidence=goal.confidence
         )
         matrix = label_confusion(y, rule.predict(p), weight, labels)
-        return replace(rule, classes=self.classes_), goal.standing(matrix)
+        return (rule if self.multilabel_ else replace(rule, classes=self.classes_)), goal.standing(matrix)
 
     def without_rule(self) -> Self:
         """Return a copy that predicts the largest probability and shares everything else.
@@ -288,53 +305,91 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=False)
-        X = _as_csr_matrix(X)
+        X = _as_csr_matrix(validate_features(self, X, reset=False, gaps=True))
         return np.asarray(np.mean([one.scores(X) for one in self.stages_], axis=0))
 
-    def _to_probabilities(self, scores: Floats) -> Floats:
-        return scores_to_probabilities(scores if self.scaling_ is None else self.scaling_.apply(scores))
+    def _decide(self, scores: Floats) -> Indices:
+        """The index of the class, or for each label 0 or 1."""
+        return (scores >= 0).astype(np.int64) if self.multilabel_ else decide(scores)
+
+    def _to_probabilities(self, scores: Floats, scaling: Any) -> Floats:
+        if not self.multilabel_:
+            return scores_to_probabilities(scores if scaling is None else scaling.apply(scores))
+        if scaling is not None:
+            scores = np.stack([one.apply(own) for one, own in zip(scaling, scores.T, strict=True)], axis=1)
+        return np.asarray(expit(scores))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row, by `rule_` if there is one, else the most probable."""
+        """Predict the class of each row, by `rule_` if there is one, else the most probable.
+
+        For labels, 0 or 1 for each: (n, L).
+        """
         scores = self._scores(X)
         if self.rule_ is not None:
-            return self.rule_.predict(self._to_probabilities(scores))
-        return np.asarray(self.classes_[decide(scores)])
+            return self.rule_.predict(self._to_probabilities(scores, self.scaling_))
+        decided = self._decide(scores)
+        return decided if self.multilabel_ else np.asarray(self.classes_[decided])
 
     def predict_proba(self, X: Any) -> Floats:
-        """Predict the probability of each class, calibrated on held-out rows after rounds on the metric."""
-        return self._to_probabilities(self._scores(X))
+        """Predict the probability of each class or label, calibrated after rounds on the metric."""
+        return self._to_probabilities(self._scores(X), self.scaling_)
 
     def decision_function(self, X: Any) -> Floats:
-        """Return what decides, (n,) for two classes, else (n, d): its sign or argmax is the prediction."""
+        """Return what decides, (n,) for two classes, else (n, d): its sign or argmax is the prediction.
+
+        For labels, the sign of each column, (n, L).
+        """
         scores = self._scores(X)
-        return scores if self.rule_ is None else self.rule_.margins(self._to_probabilities(scores))
+        if self.rule_ is None:
+            return scores
+        return self.rule_.margins(self._to_probabilities(scores, self.scaling_))
 
     def _get_fitted_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         facts, _ = super()._get_fitted_state()
         parts, weights = {}, []
-        for number, one in enumerate(self.stages_):
+        for number, one in enumerate(self._list_stages()):
             parts[f"{number}.log_loss"] = one.base.model_to_string().encode()
             if one.metric is not None:
                 parts[f"{number}.metric"] = one.metric.model_to_string().encode()
             weights.append(None if one.weights is None else one.weights.tolist())
         if any(b"\nis_linear=1\n" in text for text in parts.values()):
             raise expected("params", "without linear trees, to be saved", self.params)
-        scaling = None if self.scaling_ is None else [self.scaling_.slope, self.scaling_.offsets.tolist()]
+        scaling: Any = self.scaling_
+        if scaling is not None:
+            pairs = [
+                [one.slope, one.offsets.tolist()] for one in (scaling if self.multilabel_ else [scaling])
+            ]
+            scaling = pairs if self.multilabel_ else pairs[0]
         return {**facts, "weights": weights, "scaling": scaling}, parts
+
+    def _list_stages(self) -> list[Stages]:
+        """The stages of all bags, and for labels of each label after the other."""
+        if not self.multilabel_:
+            return self.stages_
+        return [stages for bag in self.stages_ for stages in bag.labels]
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
         super()._set_fitted_state(facts, parts)
-        self.stages_ = [
+        stages: Any = [
             _restore_stages(number, weights, parts, self.n_features_in_)
             for number, weights in enumerate(facts["weights"])
         ]
-        if not self.stages_:
-            raise expected("folder", "with trees", "none")
+        width = len(self.classes_) if self.multilabel_ else 1
+        if not stages or len(stages) % width:
+            raise expected("folder", "with trees", len(stages))
+        if self.multilabel_:
+            bags = range(0, len(stages), width)
+            stages = [LabelStages(tuple(stages[start : start + width])) for start in bags]
+        self.stages_ = stages
         self._count_rounds()
         scaling = facts["scaling"]
-        self.scaling_ = None if scaling is None else Scaling(float(scaling[0]), np.array(scaling[1], float))
+        if scaling is not None:
+            pairs = scaling if self.multilabel_ else [scaling]
+            restored = [Scaling(float(slope), np.array(offsets, float)) for slope, offsets in pairs]
+            scaling = restored if self.multilabel_ else restored[0]
+            if self.multilabel_ and len(restored) != width:
+                raise expected("folder", f"with {width} calibrations", len(restored))
+        self.scaling_ = scaling
 
 
 def _restore_stages(number: int, weights: Any, parts: dict[str, bytes], n_features: int) -> Stages:

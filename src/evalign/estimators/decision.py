@@ -278,11 +278,6 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
 
-    def _get_rule_classes(self) -> Any:
-        if self.rule_.classes is None and self.rule_.thresholds is not None:
-            return np.arange(len(self.rule_.thresholds))
-        return self.rule_.classes
-
     def _set_thresholds(self) -> None:
         if self.multilabel_ or len(self.classes_) == 2:
             thresholds = np.array([rule.thresholds for rule in self.fold_rules_])
@@ -327,7 +322,6 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = unpack_skops(parts["estimator"], TRUSTED)
         check_sklearn_trees(self.estimator_)
         self.estimator = self.estimator_ if self.cv == "prefit" else clone(self.estimator_)
-        self.multilabel_ = self.rule_.classes is None
         known = self.estimator_.classes_
         if not (
             len(known) == len(self.classes_) if self.multilabel_ else np.array_equal(known, self.classes_)

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, check_random_state
 from torch import Tensor, nn
 
 from evalign import metrics
@@ -28,14 +27,15 @@ from evalign._errors import check_integer, expected, is_number, show
 from evalign._files import pack_tensors, unpack_tensors
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import expected_calibration_error, fit_rule, fit_temperature
+from evalign.estimators._columns import validate_features
 from evalign.estimators._mlp import mlp
 from evalign.estimators._progress import ProgressBar
-from evalign.estimators._rows import as_class_weights, normalize_weights, split_rows
+from evalign.estimators._rows import Targets, as_class_weights, count_classes, normalize_weights
 from evalign.estimators._strategies import PhaseSettings, build_phases
 from evalign.estimators.persistence import SaveMixin, settings_to_json
 from evalign.metrics import Constraint, Metric
 from evalign.softsets import batch_size_advice
-from evalign.training import Checkpoint, Fit, Phase, TrainingData, predict_logits, take_prefix
+from evalign.training import Checkpoint, Fit, Phase, TrainingData, evaluate, predict_logits, take_prefix
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,6 +55,13 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
     ends below cross-entropy. A decision rule is then fitted on the same rows. Features are centred and scaled
     inside.
 
+    Multilabel targets, 0 and 1 of shape (n, L), give one network with L outputs, one threshold per label, and
+    predictions and probabilities of shape (n, L); every strategy but `"surrogate_fbeta"` accepts them.
+
+    DataFrames of pandas and polars may contain texts and categories: the 64 most frequent ones of each
+    column become columns of 0 and 1, and others, also those not seen in `fit`, are zeros in all of them. A
+    missing number becomes the mean of its column, marked in one more column if `fit` saw missing ones, too.
+
     Args:
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as `"precision >= 0.9"`. Metric losses train with them; whatever the
@@ -69,7 +76,8 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         max_epochs: The maximum number of epochs per phase.
         patience: The number of epochs without improvement after which a phase ends or its loss is cooled.
         validation_fraction: The fraction of rows held out for validation, stratified.
-        class_weight: `"balanced"`, or a dictionary with one weight per class label.
+        class_weight: `"balanced"`, or a dictionary with one weight per class label; for multilabel targets
+            the weights of 0 and 1.
         rule: Decide by a rule fitted on the validation rows; False predicts the largest probability.
         n_bags: The number of networks, at most the rows of the rarest class. With more than one, each is
             validated on its own fold, and their logits are averaged.
@@ -86,7 +94,9 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         warm_start: Continue from the weights of the last `fit`.
 
     Attributes:
-        classes_: The class labels, sorted.
+        classes_: The class labels, sorted; for multilabel targets 0 ... L - 1.
+        multilabel_: Whether the targets are multilabel.
+        columns_: The categories of the columns of a table; None if all features are numbers.
         history_: One row per epoch: phase, losses, hard validation metric, temperature.
         n_iter_: The number of epochs of all bags together.
         networks_: The trained networks, one per bag.
@@ -165,6 +175,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -182,17 +193,17 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         warm = self.warm_start and hasattr(self, "networks_")
         if not warm:
             self.__dict__.pop("networks_", None)  # a failed fit must not leave weights under new labels
-        X, y = validate_data(self, X, y, accept_sparse="csr", reset=not warm, ensure_min_samples=2)
-        check_classification_targets(y)
-        classes, indices = np.unique(y, return_inverse=True)
-        self._check_classes(classes, warm)
-        self.classes_ = classes
+        X, y = validate_features(self, X, y, reset=not warm, ensure_min_samples=2)
+        targets = Targets.read(y)
+        if warm:
+            self._check_same_targets(targets)
+        self.classes_, self.multilabel_ = targets.classes, targets.multilabel
         weight = normalize_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if validation_data is None:
-            parts = self._split(X, indices, weight, seed, warm)
+            parts = self._split(X, targets, weight, seed, warm)
         else:
-            parts = [self._take_validation_data(X, indices, weight, validation_data, warm)]
+            parts = [self._take_validation_data(X, targets.indices, weight, validation_data, warm)]
         trainings = self._plan_bags(metric, constraints, parts, seed, warm)
         bags = train_bags(trainings, self.n_jobs)
         self.networks_ = [bag.network for bag in bags]
@@ -229,14 +240,13 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             ) from None
         return metric
 
-    def _check_classes(self, classes: NDArray[Any], warm: bool) -> None:
-        if warm:
-            self._check_layers()
-            if not np.array_equal(classes, self.classes_):
-                wanted = f"with the classes of the last fit, {self.classes_.tolist()}"
-                raise expected("y", wanted, classes.tolist())
-        if len(classes) < 2:
-            raise expected("y", "with at least two classes", f"1 class: {show(classes[0])}")
+    def _check_same_targets(self, targets: Targets) -> None:
+        """Check that `y` has the classes or labels of the last fit."""
+        self._check_layers()
+        if targets.multilabel != self.multilabel_ or not np.array_equal(targets.classes, self.classes_):
+            kind = "labels" if self.multilabel_ else "classes"
+            wanted = f"with the {kind} of the last fit, {self.classes_.tolist()}"
+            raise expected("y", wanted, targets.classes.tolist())
 
     def _check_layers(self) -> None:
         """Check that the settings still are those of the fitted networks."""
@@ -246,9 +256,9 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             if shapes != [p.shape for p in self.networks_[0].parameters()]:
                 raise expected("hidden", "as in the last fit", show(self.hidden))
 
-    def _split(self, X: Any, y: Indices, weight: Floats | None, seed: int, warm: bool) -> list[Parts]:
+    def _split(self, X: Any, targets: Targets, weight: Floats | None, seed: int, warm: bool) -> list[Parts]:
         """Split the rows into the parts of each bag, scaled by training rows."""
-        splits = split_rows(y, int(self.n_bags), self.validation_fraction, seed)
+        y, splits = targets.indices, targets.split(int(self.n_bags), self.validation_fraction, seed)
         if not warm:
             rows = np.arange(len(y)) if len(splits) > 1 else splits[0][0]
             self.scaler_ = _fit_scaler(X[rows], None if weight is None else weight[rows])
@@ -266,13 +276,19 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             raise expected("validation_data", "to be None with several bags", f"data and {self.n_bags} bags")
         if not isinstance(validation_data, list | tuple) or len(validation_data) != 2:
             raise expected("validation_data", "to be (X, y)", type(validation_data).__name__)
-        valid_X, labels = validate_data(self, *validation_data, accept_sparse="csr", reset=False)
-        unknown = np.setdiff1d(labels, self.classes_)
-        if unknown.size:
-            raise expected("validation_data", "with classes of `y` only", show(unknown[0]))
+        valid_X, labels = validate_features(self, *validation_data, reset=False)
+        if self.multilabel_:
+            valid_y = Targets.read(labels).indices
+            if valid_y.shape[1:] != y.shape[1:]:
+                wanted = f"with {y.shape[1]} labels per row, as in `y`"
+                raise expected("validation_data", wanted, f"shape {np.shape(labels)}")
+        else:
+            unknown = np.setdiff1d(labels, self.classes_)
+            if unknown.size:
+                raise expected("validation_data", "with classes of `y` only", show(unknown[0]))
+            valid_y = np.searchsorted(self.classes_, labels)
         if not warm:
             self.scaler_ = _fit_scaler(X, weight)
-        valid_y = np.searchsorted(self.classes_, labels)
         return self._as_training_data(X, y, weight), self._as_training_data(valid_X, valid_y, None)
 
     def _as_training_data(self, X: Any, y: Indices, weight: Floats | None) -> TrainingData:
@@ -295,8 +311,11 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         d, trainings = len(self.classes_), []
         pace = (self.learning_rate, int(self.max_epochs), int(self.patience))
         for number, (train, valid) in enumerate(parts):
-            counts = np.bincount(train.y.cpu().numpy(), minlength=d)
-            weight = as_class_weights(self.class_weight, self.classes_, counts)
+            y = train.y.cpu().numpy()
+            counts = count_classes(y, d)
+            values = np.array([0, 1]) if self.multilabel_ else self.classes_
+            cells = np.bincount(y.ravel(), minlength=len(values))
+            weight = as_class_weights(self.class_weight, values, cells)
             phases = build_phases(
                 self.strategy, PhaseSettings(metric, train.y, d, weight, *pace, constraints)
             )
@@ -317,8 +336,11 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             trainings.append(training)
         return trainings
 
+    def _count_inputs(self) -> int:
+        return self.n_features_in_ if self.columns_ is None else self.columns_.n_dummies
+
     def _build_network(self) -> nn.Module:
-        n_features, d = self.n_features_in_, len(self.classes_)
+        n_features, d = self._count_inputs(), len(self.classes_)
         if self.network is None:
             return mlp(n_features, d, self.hidden, self.dropout)
         return _build_own_network(self.network, n_features, d)
@@ -339,17 +361,19 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         """Fit the temperature and the rule on the validation rows, and score the decisions there."""
         self._fit_softmax_temperature(logits, rows)
         self.rule_ = None
-        predicted = logits.argmax(-1)
+        predicted = rows.decide(logits)
         if self.rule:
             p = self._to_probabilities(logits.cpu().double())
             weight = None if rows.weight is None else rows.weight.double().cpu().numpy()
-            labels = self.classes_[rows.y.cpu().numpy()]
-            classes: Any = self.classes_  # an array keeps its type
+            classes: Any = None if self.multilabel_ else self.classes_  # an array keeps its type
+            y = rows.y.cpu().numpy()
+            labels = y if self.multilabel_ else self.classes_[y]
             self.rule_ = fit_rule(p, labels, metric, constraints, weight, classes=classes)
-            indices = np.searchsorted(self.classes_, self.rule_.predict(p))
+            decided = self.rule_.predict(p)
+            indices = decided if self.multilabel_ else np.searchsorted(self.classes_, decided)
             predicted = torch.as_tensor(indices, dtype=torch.long, device=rows.y.device)
         matrix = rows.confusion(predicted, logits.shape[1])
-        self.validation_score_ = float(metric(matrix)) if self.rule_ is None else self.rule_.value
+        self.validation_score_ = evaluate(metric, matrix) if self.rule_ is None else self.rule_.value
         self.satisfaction_ = describe_satisfaction(constraints, matrix)
         violations = [
             f"{name} is violated by {-one['slack']:.4g}"
@@ -368,9 +392,13 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         self.softmax_temperature_ = 1.0
         self.__dict__.pop("calibration_error_", None)
         if self.calibrate:
-            self.softmax_temperature_ = fit_temperature(logits, rows.y, rows.weight)
+            y, weight = rows.y, rows.weight
+            if self.multilabel_:  # every label of a row is a problem of two classes with the logits 0 and z
+                weight = None if weight is None else weight.repeat_interleave(logits.shape[1])
+                logits, y = torch.stack([torch.zeros_like(logits), logits], -1).reshape(-1, 2), y.reshape(-1)
+            self.softmax_temperature_ = fit_temperature(logits, y, weight)
             self.calibration_error_ = tuple(
-                expected_calibration_error((logits / t).softmax(-1), rows.y, rows.weight)
+                expected_calibration_error((logits / t).softmax(-1), y, weight)
                 for t in (1.0, self.softmax_temperature_)
             )
 
@@ -386,8 +414,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
 
     def _logits(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        scaled = _scale(X, self.scaler_, self.device)
+        scaled = _scale(validate_features(self, X, reset=False), self.scaler_, self.device)
         # In double precision, so that the result of a row does not depend on the rows beside it.
         own = self.network is None
         networks = [copy.deepcopy(network).double() if own else network for network in self.networks_]
@@ -395,28 +422,36 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         return torch.stack(logits).mean(0)
 
     def _to_probabilities(self, logits: Tensor) -> NDArray[Any]:
-        return np.asarray((logits / self.softmax_temperature_).softmax(-1).numpy())
+        scaled = logits / self.softmax_temperature_
+        return np.asarray((scaled.sigmoid() if self.multilabel_ else scaled.softmax(-1)).numpy())
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row, by `rule_` if there is one, else the most probable."""
+        """Predict the class of each row, by `rule_` if there is one, else the most probable.
+
+        For labels, 0 or 1 for each: (n, L).
+        """
         logits = self._logits(X)
         if self.rule_ is not None:
             return self.rule_.predict(self._to_probabilities(logits))
+        if self.multilabel_:
+            return np.asarray((logits >= 0).long().numpy())
         return np.asarray(self.classes_[logits.argmax(-1).numpy()])
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Predict the probability of each class; metric losses push them to 0 and 1 unless calibrated."""
+        """Predict the probability of each class or label; metric losses push them apart unless calibrated."""
         return self._to_probabilities(self._logits(X))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return what decides, (n,) for two classes, else (n, d): its sign or argmax is the prediction.
 
-        The margins of `rule_`, or the logits (for two classes the second minus the first).
+        The margins of `rule_`, or the logits (for two classes the second minus the first). For labels, the
+        sign of each column, (n, L).
         """
         logits = self._logits(X)
         if self.rule_ is not None:
             return self.rule_.margins(self._to_probabilities(logits))
-        return np.asarray(logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits)
+        two = logits.shape[1] == 2 and not self.multilabel_
+        return np.asarray(logits[:, 1] - logits[:, 0] if two else logits)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], network: Any = None) -> Self:
@@ -453,7 +488,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         if facts["custom_network"] and self.network is None:
             raise expected("network", "to be given, since the model was trained with one", None)
         tensors = unpack_tensors(parts["tensors"])
-        self.scaler_ = _restore_scaler(facts, tensors)
+        self.scaler_ = _restore_scaler(facts["with_mean"], self._count_inputs(), tensors)
         # There are fewer networks than `n_bags` if a class had too few rows.
         n_networks = len({name.split(".")[1] for name in tensors if name.startswith("network.")})
         if not 1 <= n_networks <= int(self.n_bags):
@@ -559,7 +594,8 @@ def describe_satisfaction(constraints: Sequence[Constraint], matrix: Tensor) -> 
     """
     facts = {}
     for constraint in constraints:
-        value, slack = float(constraint.metric(matrix)), float(constraint.slack(matrix))
+        value = evaluate(constraint.metric, matrix)
+        slack = constraint.sign * (value - constraint.bound)
         facts[constraint.name] = {"value": value, "slack": slack, "satisfied": slack >= 0}
     return facts
 
@@ -603,14 +639,14 @@ def _fit_scaler(X: Any, weight: Floats | None) -> StandardScaler:
         return StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
 
 
-def _restore_scaler(facts: dict[str, Any], tensors: dict[str, Tensor]) -> StandardScaler:
-    scaler = StandardScaler(with_mean=facts["with_mean"])
+def _restore_scaler(with_mean: bool, n_inputs: int, tensors: dict[str, Tensor]) -> StandardScaler:
+    scaler = StandardScaler(with_mean=with_mean)
     for name in ("mean_", "scale_", "var_"):
         stored = tensors.get(f"scaler.{name}")
         setattr(scaler, name, None if stored is None else stored.numpy())
-    if scaler.scale_ is None or len(scaler.scale_) != facts["n_features_in"]:
-        raise expected("folder", "with one scale per feature", facts["n_features_in"])
-    scaler.n_features_in_ = facts["n_features_in"]
+    if scaler.scale_ is None or len(scaler.scale_) != n_inputs:
+        raise expected("folder", "with one scale per feature", n_inputs)
+    scaler.n_features_in_ = n_inputs
     return scaler
 
 

@@ -17,6 +17,7 @@ from evalign import metrics
 from evalign._errors import expected, show
 from evalign._files import read_bundle, write_bundle
 from evalign.decisions import DecisionRule
+from evalign.estimators._columns import Columns
 from evalign.metrics import Metric
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class SaveMixin:
     _unsaved_settings: ClassVar[tuple[str, ...]] = ()
 
     classes_: NDArray[Any]
+    columns_: Columns | None = None
+    multilabel_: bool = False
     rule_: DecisionRule | None
     validation_score_: float
 
@@ -84,6 +87,10 @@ class SaveMixin:
             "validation_score": float(self.validation_score_),
             "rule": None if self.rule_ is None else self.rule_.to_json(),
         }
+        if self.columns_ is not None:
+            facts["columns"] = self.columns_.to_json()
+        if self.multilabel_:
+            facts["multilabel"] = True
         return facts, {}
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
@@ -94,27 +101,34 @@ class SaveMixin:
             self.n_features_in_ = facts["n_features_in"]
         if facts["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(facts["feature_names_in"], dtype=object)
+        self.columns_ = Columns.from_json(facts["columns"]) if "columns" in facts else None
+        if self.columns_ is not None and len(self.columns_.columns) != facts["n_features_in"]:
+            raise expected("folder", f"with {facts['n_features_in']} columns", len(self.columns_.columns))
         self.validation_score_ = float(facts["validation_score"])
         self.rule_ = None if facts["rule"] is None else DecisionRule.from_json(facts["rule"])
-        classes = self.classes_ if self.rule_ is None else self._get_rule_classes()
-        if not np.array_equal(classes, self.classes_):
-            raise expected("folder", "with a rule for the classes of the model", classes)
+        self.multilabel_ = bool(facts.get("multilabel", False))
+        if self.rule_ is not None and not self._is_own_rule(self.rule_):
+            raise expected("folder", "with a rule for the classes of the model", self.rule_.classes)
 
-    def _get_rule_classes(self) -> Any:
-        """Return the classes that the rule decides between."""
-        assert self.rule_ is not None
-        return self.rule_.classes
+    def _is_own_rule(self, rule: DecisionRule) -> bool:
+        if not self.multilabel_:
+            return np.array_equal(rule.classes, self.classes_)  # type: ignore[arg-type]
+        return (
+            rule.classes is None
+            and rule.thresholds is not None
+            and len(rule.thresholds) == len(self.classes_)
+        )
 
 
 def settings_to_json(model: Any) -> dict[str, Any]:
     """Return the settings of a classifier as JSON; what could not be read back is an error here."""
     settings = model.get_params(deep=False) | dict.fromkeys(model._unsaved_settings)
     metric = metrics.as_metric(settings["metric"])
-    if not _has_text_form(metric):
+    if not metric.has_text:
         raise expected("metric", "that can be written as text, to be saved", metric.name)
     constraints = metrics.as_constraints(settings["constraints"])
     for constraint in constraints:
-        if not _has_text_form(constraint.metric):
+        if not constraint.metric.has_text:
             raise expected("constraints", "that can be written as text, to be saved", constraint.name)
     settings |= {"metric": metric.name, "constraints": [constraint.name for constraint in constraints]}
     state = settings["random_state"]
@@ -147,27 +161,6 @@ def _explain_damage(folder: str | PathLike[str]) -> Iterator[None]:
         if str(error).startswith("Expected `"):
             raise
         raise expected("folder", "with a complete model.json", f"{folder} ({error})") from None
-
-
-def _has_text_form(metric: Metric) -> bool:
-    """Whether the name of a metric is read as the same metric."""
-    try:
-        other = metrics.as_metric(metric.name)
-    except ValueError:
-        return False
-    return _is_same(metric, other)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if not isinstance(one, Metric):
-        return bool(one == other)
-    keys = ("higher_is_better", "average", "positive", "batched", "formula", "symbol")
-    parts = ("left", "right")
-    return (
-        type(one) is type(other)
-        and all(getattr(one, key, None) == getattr(other, key, None) for key in keys)
-        and all(_is_same(getattr(one, part, None), getattr(other, part, None)) for part in parts)
-    )
 
 
 def _as_plain(value: Any) -> Any:

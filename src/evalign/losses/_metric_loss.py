@@ -39,7 +39,8 @@ class MetricLoss(RowLoss):
 
     Args:
         metric: A name (`"f1"`), a call (`"fbeta(beta=2)"`), a formula (`"tp / (tp + fn)"`), a
-            function of a `Confusion`, or a `Metric`.
+            function of a `Confusion`, or a `Metric`. It must be scale-free: a loss sees shares of the
+            rows, not counts. Metrics over thresholds, such as `auroc`, see each class against the rest.
         task: `"multiclass"` for logits (N, d, ...) with class indices (N, ...) or soft targets (N, d,
             ...), `"binary"` for one logit per row, (N,) or (N, 1, ...), `"multilabel"` for (N, L, ...)
             with targets of that shape. `"auto"` infers the task from the shapes.
@@ -130,6 +131,7 @@ class MetricLoss(RowLoss):
         self.anchor = anchor
         self.sync = sync
         self.constraints = metrics.as_constraints(constraints)
+        metrics.check_for_loss(self.metric, self.constraints)
         self.multiplier_learning_rate = multiplier_learning_rate
         self._temperature = check_temperature(temperature)
         self._last: Measure | None = None
@@ -190,8 +192,10 @@ class MetricLoss(RowLoss):
             with torch.autocast(logits.device.type, enabled=False):
                 return self.measure(logits, targets, sample_weight)
         rows = self._as_rows(logits, targets, sample_weight)
+        entropy = _cross_entropy(rows, rows.shares()[0]) if self.anchor else None
+        if self.metric.over_thresholds:
+            rows = rows.one_against_rest()
         share, total = rows.shares()
-        entropy = _cross_entropy(rows, share) if self.anchor else None
         hard = count_batch(rows, share, self._thresholds(rows)) if self.constraints else None
         return Measure(rows.task, self._confusion(rows, share), entropy, total, hard)
 

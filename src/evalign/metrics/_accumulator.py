@@ -15,7 +15,7 @@ from evalign._torch import check_indices, sum_over_processes, world_size
 from evalign._typing import ConstraintsLike, MetricLike
 from evalign.metrics._batch import TASKS, Batch, as_batch, count_batch
 from evalign.metrics._metric import Metric
-from evalign.metrics._registry import as_constraints, as_metric
+from evalign.metrics._reading import as_constraints, as_metric
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -158,6 +158,8 @@ class MetricAccumulator(nn.Module):
             predictions = self._as_logits(predictions, targets)
         rows = as_batch(predictions, targets, sample_weight, task=self.task, ignore_index=self.ignore_index)
         d = rows.logits.shape[1]
+        if next(iter(self.metrics.values())).over_thresholds:
+            rows = rows.one_against_rest()
         if rows.task == "multiclass" and self.num_classes not in (None, d):
             raise expected("predictions", f"of {self.num_classes} classes", f"{d} classes")
         self._check_task(rows)
@@ -170,10 +172,6 @@ class MetricAccumulator(nn.Module):
     def _check_task(self, rows: Batch) -> None:
         if self._task not in (None, rows.task):
             raise expected("predictions", f"of a {self._task} task, as before", f"a {rows.task} task")
-        if rows.task == "multiclass" and next(iter(self.metrics.values())).over_thresholds:
-            names = ", ".join(self.metrics)
-            hint = "Use task='binary' with one logit per row, or two whose difference counts."
-            raise expected("task", f"to be 'binary' or 'multilabel' for {names}", "'multiclass'", hint)
         self._task = rows.task
 
     def _as_logits(self, labels: Tensor, targets: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from evalign._errors import expected
@@ -41,6 +42,27 @@ class Batch:
             return self.values.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
         total = self.weight.sum()
         return self.weight / total.clamp_min(torch.finfo(total.dtype).tiny), total
+
+    def one_against_rest(self) -> Batch:
+        """Classes as labels: the log-odds of each class against the rest; of two classes, of the second.
+
+        >>> rows = as_batch(torch.tensor([[0.0, 0.0, 0.0]]), torch.tensor([2]))
+        >>> rows.one_against_rest().logits.sigmoid(), rows.one_against_rest().targets
+        (tensor([[0.3333, 0.3333, 0.3333]]), tensor([[0., 0., 1.]]))
+        """
+        if self.task != "multiclass":
+            return self
+        d = self.logits.shape[1]
+        soft = self.targets.ndim == 2
+        labels = self.targets if soft else F.one_hot(self.targets, d).to(self.logits.dtype)
+        if d == 2:
+            logits, labels = (self.logits[:, 1] - self.logits[:, 0]).unsqueeze(1), labels[:, 1:]
+        else:
+            others = self.logits.unsqueeze(1).expand(-1, d, d)
+            others = others.masked_fill(torch.eye(d, dtype=torch.bool, device=others.device), -torch.inf)
+            logits = self.logits - others.logsumexp(-1)
+        weight = None if self.weight is None else self.weight.unsqueeze(1).expand_as(logits)
+        return Batch("binary" if d == 2 else "multilabel", logits, labels, weight)
 
 
 def as_batch(

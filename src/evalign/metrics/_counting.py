@@ -44,6 +44,17 @@ def label_confusion(
     tensor([[1., 0.],
             [1., 1.]], dtype=torch.float64)
     """
+    return count_labels(y_true, y_pred, sample_weight, labels)[1]
+
+
+def count_labels(
+    y_true: Any, y_pred: Any, sample_weight: Any = None, labels: Sequence[Any] | None = None
+) -> tuple[Any, Tensor]:
+    """The classes (None for 0/1 arrays with several columns) and the matrix of `label_confusion`.
+
+    >>> count_labels(["no", "yes"], ["no", "no"])[0].tolist()
+    ['no', 'yes']
+    """
     truth, guess = np.asarray(y_true), np.asarray(y_pred)
     if truth.ndim not in (1, 2):
         raise expected("y_true", "with one or two dimensions", f"shape {truth.shape}")
@@ -52,12 +63,12 @@ def label_confusion(
     if truth.shape[0] == 0:
         raise expected("y_true", "with at least one row", "none")
     if truth.ndim == 2 and truth.shape[1] > 1:
-        counts = multilabel_confusion_matrix(truth, guess, sample_weight=sample_weight)
+        classes, counts = None, multilabel_confusion_matrix(truth, guess, sample_weight=sample_weight)
     else:
         truth, guess = truth.ravel(), guess.ravel()
         classes = _find_classes(truth, guess, labels)
         counts = confusion_matrix(truth, guess, labels=classes, sample_weight=sample_weight)
-    return torch.from_numpy(np.asarray(counts, dtype=np.float64))
+    return classes, torch.from_numpy(np.asarray(counts, dtype=np.float64))
 
 
 def _find_classes(truth: Any, guess: Any, labels: Sequence[Any] | None) -> Any:

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from evalign._errors import expected, is_number
 from evalign._torch import divide
+from evalign.metrics._algebra import UNBOUNDED, Range, join_degrees, join_ranges
 from evalign.metrics._confusion import as_matrix
-from evalign.metrics._counting import label_confusion
+from evalign.metrics._counting import count_labels
+from evalign.metrics._expression import parse
 
 if TYPE_CHECKING:
     from evalign.metrics._accumulator import MetricAccumulator
@@ -38,6 +40,12 @@ class Metric(ABC):
 
     #: True if the metric needs a whole curve: one confusion matrix per threshold.
     over_thresholds = False
+    #: Whether `evalign.metrics.as_metric` reads the name back as this metric.
+    has_text = True
+    #: The labels of all classes if the metric names them, as `cost` of a DataFrame does.
+    classes: tuple[Any, ...] | None = None
+    #: Whether the metric names classes by labels that `with_classes` must resolve first.
+    needs_classes = False
 
     def __init__(
         self,
@@ -46,12 +54,14 @@ class Metric(ABC):
         *,
         higher_is_better: bool = True,
         params: Mapping[str, Any] | None = None,
+        bounds: Range = (0, 1),
     ) -> None:
         self.name = name
         self.formula = formula
         self.higher_is_better = higher_is_better
         #: The constants of the formula by name, such as `beta`.
         self.params = dict(params or {})
+        self._bounds = bounds
 
     @abstractmethod
     def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
@@ -72,14 +82,59 @@ class Metric(ABC):
         return not self.over_thresholds
 
     @property
+    def range(self) -> Range | None:
+        """The lowest and the highest value that the metric can have; None if neither is known.
+
+        >>> from evalign import metrics
+        >>> metrics.f1().range, (1 - metrics.mcc()).range, metrics.metric("fp").range
+        ((0, 1), (0, 2), (0, inf))
+        """
+        return None if self._bounds == UNBOUNDED else self._bounds
+
+    @property
+    def degree(self) -> float | None:
+        """The k with M(c C) = c^k M(C) for every c > 0: 0 for ratios, 1 for counts; None if there is none."""
+        return 0
+
+    @property
+    def is_scale_free(self) -> bool:
+        """Whether only the shares of the cells matter, not the number of rows: M(c C) = M(C).
+
+        Losses see shares, so they require this; decision rules count, so they do not.
+
+        >>> from evalign import metrics
+        >>> metrics.f1().is_scale_free, metrics.as_metric("fp").is_scale_free
+        (True, False)
+        """
+        return self.degree == 0
+
+    @property
     def sign(self) -> int:
         """1 if higher is better, else -1: the metric times its sign is always better when higher."""
         return 1 if self.higher_is_better else -1
 
     @property
     def spelling(self) -> str:
-        """The name as it is written inside a larger expression."""
+        """The name as it is written in a constraint."""
+        if not self.has_text and not self.name.isidentifier():
+            return f"<{self.name.strip('<>')}>"
         return f"{self.name}()" if self.name.isidentifier() else self.name
+
+    @property
+    def term(self) -> str:
+        """The name as it is written in arithmetic."""
+        return self.spelling
+
+    def with_classes(self, classes: Sequence[Any]) -> Metric:
+        """The metric with every label of a class replaced by its index among the (sorted) classes.
+
+        What is resolved stays resolved, so that later steps may encode the classes as 0, 1, ...
+
+        >>> from evalign import metrics
+        >>> metrics.as_metric("recall['rare']").with_classes(["common", "rare"])([[8, 2], [4, 6]])
+        tensor(0.6000, dtype=torch.float64)
+        """
+        return self
 
     def __call__(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
         """The metric of one confusion matrix (d, d), or of each in a batch (..., d, d).
@@ -147,8 +202,10 @@ class Metric(ABC):
         >>> metrics.recall().score(["no", "yes", "yes"], ["no", "yes", "no"])
         0.5
         """
-        matrix = label_confusion(y_true, y_pred, sample_weight, labels)
-        value = self.over_labels(matrix) if matrix.ndim == 3 else self(matrix)
+        classes, matrix = count_labels(
+            y_true, y_pred, sample_weight, self.classes if labels is None else labels
+        )
+        value = self.over_labels(matrix) if classes is None else self.with_classes(classes)(matrix)
         return value.item() if value.ndim == 0 else value.numpy()
 
     def scorer(self, labels: Sequence[Any] | None = None) -> Any:
@@ -215,19 +272,33 @@ class CombinedMetric(Metric):
     """Two metrics, or a metric and a number, combined by + - * /."""
 
     def __init__(self, symbol: str, left: Metric | float, right: Metric | float) -> None:
-        def write(part: Metric | float, text: Callable[[Metric], str]) -> str:
-            if not isinstance(part, Metric):
-                return repr(part)
-            inner = text(part)
-            compound = isinstance(part, CombinedMetric) or inner == part.formula
-            return f"({inner})" if compound and symbol != "+" else inner
-
-        name, formula = (
-            f"{write(left, text)} {symbol} {write(right, text)}"
-            for text in (operator.attrgetter("spelling"), operator.attrgetter("formula"))
-        )
+        level = _PRECEDENCE[symbol]
+        name = f"{_write(left, level)} {symbol} {_write(right, level + 1)}"
+        formula = f"{_write_formula(left, symbol)} {symbol} {_write_formula(right, symbol)}"
         super().__init__(name, formula, higher_is_better=_orientation(symbol, left, right))
         self.symbol, self.left, self.right = symbol, left, right
+        parts = [part for part in (left, right) if isinstance(part, Metric)]
+        self.has_text = all(part.has_text for part in parts)
+        self.classes = next((part.classes for part in parts if part.classes), None)
+        self.needs_classes = any(part.needs_classes for part in parts)
+        self._bounds = join_ranges(symbol, _range_of(left), _range_of(right))
+        if self.has_text:
+            parse(name)  # refuses what is too long to be read back
+
+    @property
+    def degree(self) -> float | None:
+        """The degree of the sum, difference, product or quotient."""
+        left, right = (part.degree if isinstance(part, Metric) else 0 for part in (self.left, self.right))
+        return join_degrees(self.symbol, left, right)
+
+    def with_classes(self, classes: Sequence[Any]) -> Metric:
+        """The combination of the parts with these classes."""
+        left, right = (
+            part.with_classes(classes) if isinstance(part, Metric) else part
+            for part in (self.left, self.right)
+        )
+        same = left is self.left and right is self.right
+        return self if same else CombinedMetric(self.symbol, left, right)
 
     def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         return self._join(lambda part: part._value(matrix, skip_absent), matrix)
@@ -237,7 +308,7 @@ class CombinedMetric(Metric):
 
     def _join(self, value: Callable[[Metric], Tensor], matrix: Tensor) -> Tensor:
         left, right = (
-            value(part) if isinstance(part, Metric) else matrix.new_tensor(part)
+            value(part) if isinstance(part, Metric) else matrix.new_full((), part)
             for part in (self.left, self.right)
         )
         return _OPERATIONS[self.symbol](left, right)
@@ -260,6 +331,7 @@ class Constraint:
         if not metric.is_scalar:
             raise expected("constraint", "on a metric that gives one number from one matrix", metric.name)
         self.metric, self.sense, self.bound = metric, sense, float(bound)
+        self._check_bound()
 
     @property
     def sign(self) -> int:
@@ -269,7 +341,23 @@ class Constraint:
     @property
     def name(self) -> str:
         """The text that `evalign.metrics.as_constraint` reads back."""
-        return f"{self.metric.spelling} {self.sense} {_plain(self.bound)}"
+        return f"{self.metric.spelling} {self.sense} {plain(self.bound)}"
+
+    @property
+    def is_scale_free(self) -> bool:
+        """Whether only the shares of the cells decide if the constraint is satisfied, not the number of rows.
+
+        >>> from evalign import metrics
+        >>> metrics.as_constraint("fp <= 10").is_scale_free
+        False
+        >>> metrics.as_constraint("fp <= 0.01 * total").is_scale_free
+        True
+        """
+        return self.metric.is_scale_free or (self.bound == 0 and self.metric.degree is not None)
+
+    def with_classes(self, classes: Sequence[Any]) -> Constraint:
+        """The constraint with every label of a class replaced by its index, as in `Metric.with_classes`."""
+        return Constraint(self.metric.with_classes(classes), self.sense, self.bound)
 
     def slack(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
         """By how much the constraint is satisfied; negative where it is violated."""
@@ -284,6 +372,18 @@ class Constraint:
         tensor(-0.1250)
         """
         return self._distance(self.metric.over_labels(matrix, skip_absent=skip_absent))
+
+    def _check_bound(self) -> None:
+        """Refuse a bound that every confusion matrix satisfies, or none."""
+        low, high = _range_of(self.metric)
+        rounding = 1e-9 * max(1.0, abs(self.bound))
+        if self.sense == ">=":
+            decides, where = low < self.bound <= high + rounding, f"({low:g}, {high:g}]"
+        else:
+            decides, where = low - rounding <= self.bound < high, f"[{low:g}, {high:g})"
+        if not decides:
+            wanted = f"in {where} for {self.metric.name}, which is always in [{low:g}, {high:g}]"
+            raise expected("bound", wanted.replace("inf]", "inf)"), plain(self.bound))
 
     def _distance(self, value: Tensor) -> Tensor:
         return self.sign * (value - self.bound)
@@ -304,6 +404,9 @@ _OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
 def _combine(sign: str, left: Metric | float, right: Metric | float) -> Metric:
     for part in (left, right):
         if isinstance(part, Metric):
@@ -311,16 +414,40 @@ def _combine(sign: str, left: Metric | float, right: Metric | float) -> Metric:
                 raise ValueError(f"Expected metrics of one matrix in `{sign}`, but got {part.name}.")
             if not part.is_scalar:
                 raise expected("average", "that gives one number in arithmetic", None)
-        elif not is_number(part):
+        elif not is_number(part) or abs(part) > torch.finfo(torch.float32).max:
             raise TypeError(f"Expected a metric or a finite number in `{sign}`, but got {part!r}.")
-    left, right = (part if isinstance(part, Metric) else _plain(part) for part in (left, right))
+    left, right = (part if isinstance(part, Metric) else plain(part) for part in (left, right))
+    if sign == "/" and right == 0:
+        raise expected("metric", "without division by 0", f"{getattr(left, 'name', left)} / 0")
     return CombinedMetric(sign, left, right)
 
 
-def _plain(number: float) -> float:
-    """A plain Python number: 2 rather than 2.0, and without NumPy's type."""
+def _write(part: Metric | float, level: int) -> str:
+    """The name of a part, in parentheses if it binds less tightly than `level`."""
+    if not isinstance(part, Metric):
+        return repr(part)
+    loose = isinstance(part, CombinedMetric) and _PRECEDENCE[part.symbol] < level
+    return f"({part.term})" if loose else part.term
+
+
+def _write_formula(part: Metric | float, symbol: str) -> str:
+    if not isinstance(part, Metric):
+        return repr(part)
+    return part.formula if symbol == "+" or part.formula.isidentifier() else f"({part.formula})"
+
+
+def _range_of(part: Metric | float) -> Range:
+    return part._bounds if isinstance(part, Metric) else (part, part)
+
+
+def plain(number: float) -> float:
+    """A number as it is written in names: 2 rather than 2.0, and without NumPy's type.
+
+    >>> plain(2.0), plain(1e22), plain(0.1)
+    (2, 1e+22, 0.1)
+    """
     value = float(number)
-    return int(value) if value.is_integer() else value
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
 def _orientation(sign: str, left: Metric | float, right: Metric | float) -> bool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from evalign._errors import expected, is_number
-from evalign._torch import divide, weighted_mean
+from evalign._errors import expected, is_number, show
+from evalign._torch import Constant, divide, weighted_mean
 from evalign.metrics._confusion import Confusion, root
-from evalign.metrics._counts import Average, CountMetric
-from evalign.metrics._metric import Metric
+from evalign.metrics._counts import Average, CountMetric, find_class
+from evalign.metrics._metric import Metric, plain
 
 Beta = float | Sequence[float]
 #: Above this, F-beta equals recall and beta^2 may overflow the type of the counts.
@@ -45,7 +45,7 @@ def precision(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> precision()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.7500)
     """
-    return _by_class(_precision, "precision", "tp / (tp + fp)", average, positive)
+    return CountMetric(_precision, "precision", "tp / (tp + fp)", average=average, positive=positive)
 
 
 def recall(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -54,7 +54,7 @@ def recall(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> recall()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.6000)
     """
-    return _by_class(_recall, "recall", "tp / (tp + fn)", average, positive)
+    return CountMetric(_recall, "recall", "tp / (tp + fn)", average=average, positive=positive)
 
 
 def specificity(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -63,7 +63,7 @@ def specificity(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> specificity()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.8000)
     """
-    return _by_class(_specificity, "specificity", "tn / (tn + fp)", average, positive)
+    return CountMetric(_specificity, "specificity", "tn / (tn + fp)", average=average, positive=positive)
 
 
 def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> Metric:
@@ -84,9 +84,14 @@ def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> 
         raise expected("beta", f"to be one number in [0, {MAX_BETA:g}], or one per class", repr(beta))
     if isinstance(beta, Sequence) and average == "micro":
         raise expected("beta", "to be one number with average='micro'", repr(beta))
+    betas = [value if type(value) in (int, float) else float(value) for value in betas]
+    chosen = betas if isinstance(beta, Sequence) else betas[0]
     formula = "(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)"
-    values = partial(_fbeta, beta=tuple(beta) if isinstance(beta, Sequence) else beta)
-    return _by_class(values, "fbeta", formula, average, positive, {"beta": beta}, beta=beta)
+    values = partial(_fbeta, beta=Constant(betas) if isinstance(beta, Sequence) else betas[0])
+    return CountMetric(
+        values, "fbeta", formula, average=average, positive=positive,
+        arguments={"beta": chosen}, params={"beta": chosen},
+    )  # fmt: skip
 
 
 def f1(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -95,8 +100,8 @@ def f1(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> f1()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.6667)
     """
-    values = partial(_fbeta, beta=1.0)
-    return _by_class(values, "f1", "2 tp / (2 tp + fp + fn)", average, positive, {"beta": 1.0})
+    values, formula = partial(_fbeta, beta=1.0), "2 tp / (2 tp + fp + fn)"
+    return CountMetric(values, "f1", formula, average=average, positive=positive, params={"beta": 1.0})
 
 
 def jaccard(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -105,7 +110,7 @@ def jaccard(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> jaccard()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.5000)
     """
-    return _by_class(_jaccard, "jaccard", "tp / (tp + fp + fn)", average, positive)
+    return CountMetric(_jaccard, "jaccard", "tp / (tp + fp + fn)", average=average, positive=positive)
 
 
 def gmean() -> Metric:
@@ -132,19 +137,33 @@ def mcc() -> Metric:
         Gorodkin (2004), Comparing two K-category assignments by a K-category correlation coefficient.
     """
     formula = "(c s - sum(p t)) / sqrt((s^2 - sum(p^2)) (s^2 - sum(t^2)))"
-    return CountMetric(_mcc, "mcc", formula)
+    return CountMetric(_mcc, "mcc", formula, bounds=(-1, 1))
 
 
-def cohen_kappa() -> Metric:
-    """Agreement beyond chance: (observed - chance) / (1 - chance); 0 if chance agreement is certain.
+def cohen_kappa(weights: Literal["linear", "quadratic"] | None = None) -> Metric:
+    """Agreement beyond chance: 1 - disagreement / chance; 0 if chance agreement is certain.
+
+    The disagreement is the mean weight of a cell, that of chance if true and predicted classes were
+    independent. All errors weigh the same, or, for grades in their order, |i - j| (`weights="linear"`) or
+    (i - j)^2 (`"quadratic"`).
 
     >>> cohen_kappa()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.4000)
+    >>> cohen_kappa(weights="quadratic")(torch.tensor([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 4.0]]))
+    tensor(0.8000)
 
     References:
-        Cohen (1960), A coefficient of agreement for nominal scales.
+        Cohen (1960), A coefficient of agreement for nominal scales; Cohen (1968), Weighted kappa.
     """
-    return CountMetric(_cohen_kappa, "cohen_kappa", "(observed - chance) / (1 - chance)")
+    if weights is None:
+        formula = "(observed - chance) / (1 - chance)"
+        return CountMetric(_cohen_kappa, "cohen_kappa", formula, bounds=(-1, 1))
+    if weights not in ("linear", "quadratic"):
+        raise expected("weights", "to be None, 'linear' or 'quadratic'", show(weights))
+    return CountMetric(
+        partial(_weighted_kappa, power=1 if weights == "linear" else 2), "cohen_kappa",
+        "1 - disagreement / chance", arguments={"weights": weights}, bounds=(-1, 1),
+    )  # fmt: skip
 
 
 def informedness(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -153,31 +172,77 @@ def informedness(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> informedness()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.4000)
     """
-    return _by_class(_informedness, "informedness", "recall + specificity - 1", average, positive)
+    formula = "recall + specificity - 1"
+    return CountMetric(
+        _informedness, "informedness", formula, average=average, positive=positive, bounds=(-1, 1)
+    )
 
 
-def cost(matrix: Any) -> Metric:
+def cost(matrix: Any, classes: Sequence[Any] | None = None) -> Metric:
     """The mean cost per row, with `matrix[i][j]` the cost of predicting j where i is true.
 
     Lower is better: the loss is the cost itself, not 1 - M.
 
+    Args:
+        matrix: One row of costs per true class. The index and the columns of a pandas DataFrame name the
+            classes, in any order.
+        classes: The class of each row and column, if they are not in the order of the classifier's classes.
+
     >>> cost([[0, 1], [10, 0]])(torch.tensor([[90.0, 5.0], [2.0, 3.0]]))
     tensor(0.2500)
+    >>> cost([[0, 10], [1, 0]], classes=["yes", "no"]).score(["no", "yes", "no"], ["no", "no", "yes"])
+    3.6666666666666665
     """
+    if hasattr(matrix, "columns") and hasattr(matrix, "index"):
+        matrix, classes = _read_frame(matrix, classes)
     try:
-        table = torch.as_tensor(matrix, dtype=torch.float64)
+        copied = np.array(matrix) if isinstance(matrix, np.ndarray) else matrix  # it may be read-only
+        table = torch.as_tensor(copied, dtype=torch.float64).detach().clone()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         wanted = "to contain one row of costs per class"
         raise expected("matrix", wanted, repr(matrix), f"({error})") from None
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < 2:
         raise expected("matrix", "of shape (d, d) with d >= 2", f"shape {tuple(table.shape)}")
-    if not table.isfinite().all():
+    if not table.float().isfinite().all():
         raise expected("matrix", "to contain finite costs", table.tolist())
-    name = f"cost(matrix={[[_short(v) for v in row] for row in table.tolist()]})"
-    formula = "sum(matrix * C) / total"
-    return CountMetric(
-        partial(_cost, table=table), name, formula, higher_is_better=False, params={"matrix": table.tolist()}
-    )
+    return _Cost(table, None if classes is None else _as_labels(classes, len(table)))
+
+
+class _Cost(CountMetric):
+    """The mean cost per row; with `classes`, the table is put into the order of the classifier's."""
+
+    def __init__(self, table: Tensor, classes: tuple[Any, ...] | None) -> None:
+        arguments: dict[str, Any] = {"matrix": [[plain(v) for v in row] for row in table.tolist()]}
+        if classes is not None:
+            arguments["classes"] = list(classes)
+        super().__init__(
+            partial(_cost, table=Constant(table)), "cost", "sum(matrix * C) / total", higher_is_better=False,
+            arguments=arguments, params={"matrix": table.tolist()},
+            bounds=(float(table.min()), float(table.max())),
+        )  # fmt: skip
+        self.classes = classes
+        self.needs_classes = classes is not None
+
+    def with_classes(self, classes: Sequence[Any]) -> Metric:
+        """The cost with its table in the order of the classes."""
+        if not self.needs_classes:
+            return self
+        assert self.classes is not None
+        if len(classes) != len(self.classes):
+            raise expected("matrix", f"of costs for the classes {show(list(classes))}", list(self.classes))
+        order = [find_class(label, classes) for label in self.classes]
+        table = torch.tensor(self.params["matrix"], dtype=torch.float64)
+        ordered = torch.empty_like(table)
+        ordered[torch.tensor(order)[:, None], torch.tensor(order)] = table
+        same = _Cost(table, self.classes)
+        same.values, same.needs_classes = partial(_cost, table=Constant(ordered)), False
+        return same
+
+    def _averaged(self, matrix: Tensor, skip_absent: bool, average: Average) -> Tensor:
+        if self.needs_classes:
+            hint = "Call with_classes(classes) first."
+            raise expected("matrix", "without labels where those of the classes are unknown", self.name, hint)
+        return super()._averaged(matrix, skip_absent, average)
 
 
 def _accuracy(c: Confusion) -> Tensor:
@@ -200,11 +265,12 @@ def _specificity(c: Confusion) -> Tensor:
     return divide(c.tn, c.total - c.actual)
 
 
-def _fbeta(c: Confusion, beta: float | tuple[float, ...]) -> Tensor:
-    if isinstance(beta, tuple):
-        if len(beta) != c.num_classes:
-            raise expected("beta", f"with one value for each of {c.num_classes} classes", list(beta))
-        square = c.tp.new_tensor(beta) ** 2
+def _fbeta(c: Confusion, beta: float | Constant) -> Tensor:
+    if isinstance(beta, Constant):
+        if len(beta.values) != c.num_classes:
+            wanted = f"with one value for each of {c.num_classes} classes"
+            raise expected("beta", wanted, [plain(value) for value in beta.values.tolist()])
+        square = beta.like(c.tp) ** 2
         return divide((1 + square) * c.tp, square * c.actual + c.predicted)
     return divide((1 + beta**2) * c.tp, torch.add(c.predicted, c.actual, alpha=beta**2))
 
@@ -244,35 +310,43 @@ def _cohen_kappa(c: Confusion) -> Tensor:
     return divide(_excess_agreement(c), disagreement)
 
 
+def _weighted_kappa(c: Confusion, power: int) -> Tensor:
+    grades = torch.arange(c.num_classes, dtype=c.matrix.dtype, device=c.matrix.device)
+    weights = (grades[:, None] - grades).abs() ** power
+    actual, predicted, shares = (
+        divide(part, c.total) for part in (c.actual, c.predicted, c.matrix.flatten(-2))
+    )
+    chance = (actual @ weights * predicted).sum(-1, keepdim=True)
+    return divide(chance - (weights.flatten() * shares).sum(-1, keepdim=True), chance)
+
+
 def _informedness(c: Confusion) -> Tensor:
     return c.recall + _specificity(c) - (c.total != 0).to(c.tp.dtype)
 
 
-def _cost(c: Confusion, table: Tensor) -> Tensor:
-    if table.shape[0] != c.num_classes:
-        raise expected("matrix", f"of costs for {c.num_classes} classes", f"{table.shape[0]}")
-    weighted = c.matrix * table.to(c.matrix)
+def _cost(c: Confusion, table: Constant) -> Tensor:
+    if len(table.values) != c.num_classes:
+        raise expected("matrix", f"of costs for {c.num_classes} classes", len(table.values))
+    weighted = c.matrix * table.like(c.matrix)
     return divide(weighted.sum((-2, -1)).unsqueeze(-1), c.total)
 
 
-def _by_class(
-    values: Callable[[Confusion], Tensor],
-    name: str,
-    formula: str,
-    average: Average,
-    positive: int,
-    params: Mapping[str, Any] | None = None,
-    **spelling: Any,
-) -> Metric:
-    """Make a metric of one class against the rest whose name `as_metric` reads back."""
-    if average != "auto":
-        spelling["average"] = average
-    if positive != 1:
-        spelling["positive"] = positive
-    arguments = ", ".join(f"{key}={value!r}" for key, value in spelling.items())
-    full_name = f"{name}({arguments})" if arguments else name
-    return CountMetric(values, full_name, formula, average=average, positive=positive, params=params)
+def _read_frame(frame: Any, classes: Sequence[Any] | None) -> tuple[Any, list[Any]]:
+    """The costs and the classes of a DataFrame, with the columns in the order of the rows."""
+    rows, columns = frame.index.tolist(), frame.columns.tolist()
+    if classes is not None:
+        raise expected("classes", "only without a DataFrame, which names them itself", show(list(classes)))
+    if len(set(rows)) != len(rows) or set(rows) != set(columns) or len(columns) != len(rows):
+        raise expected(
+            "matrix", "with the same classes as index and columns", f"{show(rows)} and {show(columns)}"
+        )
+    return frame[rows].to_numpy(), rows
 
 
-def _short(value: float) -> float:
-    return int(value) if value.is_integer() else value
+def _as_labels(classes: Sequence[Any], count: int) -> tuple[Any, ...]:
+    """Check the labels of a cost matrix: plain, so that they can be written as text."""
+    labels = tuple(one.item() if hasattr(one, "item") else one for one in classes)
+    plain_labels = all(isinstance(one, str | int | float) for one in labels)
+    if len(set(labels)) != count or len(labels) != count or not plain_labels:
+        raise expected("classes", f"to be {count} different texts or numbers", show(list(labels)))
+    return labels

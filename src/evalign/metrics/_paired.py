@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from evalign.metrics._metric import Metric
@@ -31,6 +32,13 @@ def paired_error(
     References:
         McNemar (1947), Note on the sampling error of the difference between correlated proportions.
     """
-    cost = metric.gradient(matrix)
-    moves = cost[targets, first] - cost[targets, second]
+    if targets.ndim == 2:  # labels: one matrix each
+        point = matrix.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            (cost,) = torch.autograd.grad(metric.over_labels(point), point, materialize_grads=True)
+        place = torch.arange(targets.shape[1], device=targets.device)
+        moves = (cost[place, targets, first] - cost[place, targets, second]).sum(1)
+    else:
+        cost = metric.gradient(matrix)
+        moves = cost[targets, first] - cost[targets, second]
     return float((moves if weight is None else moves * weight.to(moves)).square().sum().sqrt())

@@ -1,22 +1,14 @@
-"""Metrics from names, texts and Python functions."""
+"""The named metrics, and what else people call them."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
-from typing import Any, overload
 
-from torch import Tensor
-
-from evalign._errors import expected, is_number, show, suggest
-from evalign._typing import ConstraintsLike, MetricLike
+from evalign._errors import expected, suggest
 from evalign.metrics import _named
-from evalign.metrics._confusion import Confusion
-from evalign.metrics._counts import Average, CountMetric
-from evalign.metrics._expression import NAMES, Expression, as_float, parse
-from evalign.metrics._metric import Constraint, Metric
-from evalign.metrics._ranking import auroc
+from evalign.metrics._metric import Metric
+from evalign.metrics._ranking import auroc, average_precision
 
 #: Every named metric, by the name used in Python, in texts and on the command line.
 NAMED: dict[str, Callable[..., Metric]] = {
@@ -24,207 +16,95 @@ NAMED: dict[str, Callable[..., Metric]] = {
     for factory in (
         _named.accuracy, _named.balanced_accuracy, _named.precision, _named.recall,
         _named.specificity, _named.fbeta, _named.f1, _named.jaccard, _named.gmean, _named.mcc,
-        _named.cohen_kappa, _named.informedness, _named.cost, auroc,
+        _named.cohen_kappa, _named.informedness, _named.cost, auroc, average_precision,
     )
 }  # fmt: skip
 
-_SIGNS = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__"}
+#: How to write what is known by another name.
+OTHER_NAMES = {
+    "acc": "accuracy", "ap": "average_precision", "auc": "auroc", "auc_pr": "average_precision",
+    "auc_roc": "auroc", "auprc": "average_precision", "bacc": "balanced_accuracy", "dice": "f1",
+    "error_rate": "1 - accuracy()", "f": "f1", "f_beta": "fbeta", "false_negative_rate": "1 - recall()",
+    "false_positive_rate": "1 - specificity()", "fnr": "1 - recall()", "fpr": "1 - specificity()",
+    "g_mean": "gmean", "iou": "jaccard", "kappa": "cohen_kappa", "matthews": "mcc",
+    "matthews_corrcoef": "mcc", "mean_iou": "jaccard(average='macro')", "mean_recall": "balanced_accuracy",
+    "miou": "jaccard(average='macro')", "npv": "precision(positive=0)", "ppv": "precision",
+    "pr_auc": "average_precision", "quadratic_kappa": "cohen_kappa(weights='quadratic')",
+    "quadratic_weighted_kappa": "cohen_kappa(weights='quadratic')",
+    "qwk": "cohen_kappa(weights='quadratic')", "roc_auc": "auroc", "selectivity": "specificity",
+    "sensitivity": "recall", "tnr": "specificity", "tpr": "recall", "true_negative_rate": "specificity",
+    "true_positive_rate": "recall", "weighted_kappa": "cohen_kappa(weights='quadratic')",
+    "youden": "informedness", "zero_one_loss": "1 - accuracy()",
+}  # fmt: skip
 
-Function = Callable[[Confusion], Tensor]
+_AVERAGED = re.compile(r"(macro|micro|weighted)_(.+)|(.+)_(macro|micro|weighted)")
 
 
-@overload
-def metric(
-    definition: Function | str, *, name: str | None = ..., average: Average = ...,
-    positive: int = ..., higher_is_better: bool = ...,
-) -> Metric: ...  # fmt: skip
+def explain_name(name: str, text: str) -> ValueError:
+    """The error for an unknown name in a text, with the spelling that was probably meant.
 
-
-@overload
-def metric(
-    definition: None = ..., *, name: str | None = ..., average: Average = ...,
-    positive: int = ..., higher_is_better: bool = ...,
-) -> Callable[[Function], Metric]: ...  # fmt: skip
-
-
-def metric(
-    definition: Function | str | None = None,
-    *,
-    name: str | None = None,
-    average: Average = "auto",
-    positive: int = 1,
-    higher_is_better: bool = True,
-) -> Metric | Callable[[Function], Metric]:
-    """Make a metric from a Python function of a `Confusion`, or from a text. Also a decorator.
-
-    One value per class is averaged according to `average`; a single value is used as it is. The function
-    sees one matrix (d, d) at a time and must be written with tensor operations (no `if` on values).
-
-    >>> import torch
-    >>> @metric
-    ... def lift(c):
-    ...     return c.precision / (c.actual / c.total)
-    >>> lift(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
-    tensor(1.5000)
-    >>> metric("min(recall)")(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
-    tensor(0.6000)
+    >>> print(explain_name("macro_f1", "macro_f1"))
+    Expected `metric` to be a known name, but got 'macro_f1'. Did you mean "f1(average='macro')"?
     """
-    if definition is None:
-        return lambda function: metric(
-            function, name=name, average=average, positive=positive, higher_is_better=higher_is_better
-        )
-    if isinstance(definition, str):
-        values: Function = Expression(definition)
-        formula = definition.strip()
-    elif callable(definition):
-        values, formula = definition, f"{getattr(definition, '__name__', 'function')}(C)"
+    reason = _explain_scores(_normalize(name))
+    if reason:
+        return expected("metric", "to be a function of the confusion matrix", repr(text), reason)
+    whole = find_spelling(text)
+    spelling = whole or find_spelling(name)
+    hint = suggest(name, NAMED) if spelling is None else f"Did you mean {spelling!r}?"
+    got = repr(text) if whole or name == text.strip() else f"{name!r} in {text!r}"
+    return expected("metric", "to be a known name", got, hint)
+
+
+def find_spelling(name: str) -> str | None:
+    """How a metric with another name is written, or None if that is unknown.
+
+    >>> find_spelling("F0.5"), find_spelling("mean IoU"), find_spelling("recall_micro"), find_spelling("x")
+    ('fbeta(beta=0.5)', "jaccard(average='macro')", "recall(average='micro')", None)
+    """
+    key = _normalize(name)
+    if key in NAMED:
+        return key
+    if key in OTHER_NAMES:
+        return OTHER_NAMES[key]
+    beta = re.fullmatch(r"f_?(\d(?:\.\d+)?)", key)
+    if beta:
+        return f"fbeta(beta={beta[1]})"
+    averaged = _AVERAGED.fullmatch(key)
+    if averaged is None:
+        return None
+    average = averaged[1] or averaged[4]
+    base = find_spelling(averaged[2] or averaged[3])
+    if base is None or " " in base or "average" in base:
+        return None
+    arguments = base.removesuffix(")").partition("(")[2]
+    separator = ", " if arguments else ""
+    return f"{base.partition('(')[0]}({arguments}{separator}average={average!r})"
+
+
+def is_other_name(text: str) -> bool:
+    """Whether a text is a known name of something that is written differently here.
+
+    >>> is_other_name("balanced accuracy"), is_other_name("top-5 accuracy"), is_other_name("tp +")
+    (True, True, False)
+    """
+    return find_spelling(text) is not None or _explain_scores(_normalize(text)) != ""
+
+
+def _explain_scores(key: str) -> str:
+    """Why something is not a function of the predicted classes; empty if it may be one."""
+    if re.fullmatch(r"top_?(\d+|k)(_acc\w*)?", key):
+        what, where = "Top-k accuracy depends on the rank of the true class", "top_k_accuracy_score"
+    elif key in ("log_loss", "logloss", "cross_entropy"):
+        what, where = "The log-loss depends on the probabilities", "log_loss"
+    elif key in ("brier", "brier_score_loss"):
+        what, where = "The Brier score depends on the probabilities", "brier_score_loss"
     else:
-        raise expected("metric", "to be a function or a text", repr(definition))
-    return CountMetric(
-        values,
-        name or (formula if isinstance(definition, str) else formula.removesuffix("(C)")),
-        formula,
-        average=average,
-        positive=positive,
-        higher_is_better=higher_is_better,
-        batched=isinstance(definition, str),
-    )
+        return ""
+    advice = f"Train with cross-entropy, and score with sklearn.metrics.{where}."
+    return f"{what}, not only on the predicted class. {advice}"
 
 
-def as_metric(definition: MetricLike, *, scalar: bool = False) -> Metric:
-    """Make a metric from a name, a call, arithmetic of calls, a formula of counts, or a function.
-
-    Any metric reads back from its own name, `as_metric(m.name)`, unless it was made from a Python function
-    or with settings of `metric`. With `scalar`, refuse metrics that do not give one number from the
-    predicted classes: `auroc`, or `average=None`.
-
-    >>> as_metric("fbeta(beta=2, average='macro')")
-    Metric("fbeta(beta=2, average='macro')")
-    >>> as_metric("0.5*f1() + 0.5*mcc()"), as_metric("tp / (tp + fn)")
-    (Metric('0.5 * f1() + 0.5 * mcc()'), Metric('tp / (tp + fn)'))
-    >>> as_metric("f2")
-    Traceback (most recent call last):
-    ValueError: Expected `metric` to be a known name, but got 'f2'. Did you mean 'f1'?
-    """
-    result = _make(definition)
-    if scalar and not result.is_scalar:
-        raise expected("metric", "that gives one number from predicted classes", result.name)
-    return result
-
-
-def _make(definition: Any) -> Metric:
-    if isinstance(definition, Metric):
-        return definition
-    if definition is None:
-        raise expected("metric", "to be a function or a text", None)
-    if any(definition is factory for factory in NAMED.values()):  # parentheses were forgotten
-        return as_metric(f"{definition.__name__}()")
-    if not isinstance(definition, str):
-        result: Metric = metric(definition)
-        return result
-    tree = parse(definition)
-    if isinstance(tree, ast.Name) and (tree.id in NAMED or tree.id not in NAMES):
-        return _call(tree.id, [], definition)
-    if any(_names_a_metric(node) for node in ast.walk(tree)):
-        try:
-            combined = _combine(tree, definition)
-        except TypeError as error:
-            raise expected("metric", "to combine finite numbers", repr(definition), f"({error})") from None
-        if isinstance(combined, Metric):
-            return combined
-    return metric(definition)
-
-
-def as_constraint(definition: Constraint | str) -> Constraint:
-    """Make a constraint from its text, such as "precision >= 0.9".
-
-    The left side is anything `as_metric` accepts, the right side a number. A constraint reads back from its
-    own name, `as_constraint(c.name)`, if its metric does.
-
-    >>> as_constraint("precision >= 0.9")
-    Constraint('precision() >= 0.9')
-    >>> as_constraint("0.5*f1() + 0.5*mcc() >= 0.3").slack([[4, 1], [1, 4]])
-    tensor(0.4000, dtype=torch.float64)
-    >>> as_constraint("precision > 0.9")
-    Traceback (most recent call last):
-    ValueError: Expected `constraint` to be a metric, >= or <=, and a number, but got 'precision > 0.9'.
-    """
-    if isinstance(definition, Constraint):
-        return definition
-    wanted = "to be a metric, >= or <=, and a number"
-    if not isinstance(definition, str):
-        raise expected("constraint", wanted, show(definition))
-    left, sense, right = [*re.split("([<>]=)", definition, maxsplit=1), "", ""][:3]
-    try:
-        bound = float(right)
-    except ValueError:
-        raise expected("constraint", wanted, repr(definition)) from None
-    if not is_number(bound):
-        raise expected("constraint", "with a finite number", repr(definition))
-    constrained = as_metric(left.strip())
-    return constrained >= bound if sense == ">=" else constrained <= bound
-
-
-def as_constraints(definitions: ConstraintsLike) -> tuple[Constraint, ...]:
-    """Read the argument `constraints` of a loss, a rule or a classifier: none, one or several.
-
-    >>> as_constraints(["precision >= 0.9", "specificity >= 0.5"])
-    (Constraint('precision() >= 0.9'), Constraint('specificity() >= 0.5'))
-    >>> as_constraints("recall >= 0.8"), as_constraints(())
-    ((Constraint('recall() >= 0.8'),), ())
-    """
-    if isinstance(definitions, Constraint | str):
-        return (as_constraint(definitions),)
-    if not isinstance(definitions, list | tuple):
-        raise expected("constraints", "to be a list of constraints or texts", show(definitions))
-    return tuple(as_constraint(one) for one in definitions)
-
-
-def _names_a_metric(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMED
-
-
-def _combine(node: ast.expr, text: str) -> Metric | float:
-    """Evaluate arithmetic of named metrics and numbers."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        as_float(node.value, text)  # type: ignore[arg-type]
-        return node.value  # type: ignore[return-value]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_combine(node.operand, text)
-    if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
-        left, right = _combine(node.left, text), _combine(node.right, text)
-        sign = _SIGNS[type(node.op)]
-        if not isinstance(left, Metric) and isinstance(right, Metric):
-            return getattr(right, sign.replace("__", "__r", 1))(left)  # type: ignore[no-any-return]
-        if not isinstance(left, Metric):
-            left, right = float(left), float(right)  # type: ignore[arg-type]
-            if sign == "__truediv__" and right == 0:
-                raise expected("metric", "without division by 0", repr(text))
-        return getattr(left, sign)(right)  # type: ignore[no-any-return]
-    if _names_a_metric(node):
-        assert isinstance(node, ast.Call)
-        assert isinstance(node.func, ast.Name)
-        return _call(node.func.id, [node], text)
-    if isinstance(node, ast.Call):
-        return metric(ast.unparse(node))
-    raise expected(
-        "metric", "to combine calls of metrics and numbers with + - * /",
-        f"{type(node).__name__.lower()} in {text!r}",
-    )  # fmt: skip
-
-
-def _call(name: str, calls: list[ast.Call], text: str) -> Metric:
-    if name not in NAMED:
-        raise expected("metric", "to be a known name", repr(text), suggest(name, NAMED))
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
-    try:
-        for call in calls:
-            positional += [ast.literal_eval(argument) for argument in call.args]
-            named |= {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    except (ValueError, TypeError):
-        raise expected("metric", "with plain numbers, texts and lists as arguments", repr(text)) from None
-    try:
-        return NAMED[name](*positional, **named)
-    except TypeError as error:
-        raise expected("metric", f"to call {name} with its own arguments", repr(text), f"({error})") from None
+def _normalize(name: str) -> str:
+    key = re.sub(r"[\s_-]+", "_", re.sub(r"\([^()]*\)$", "", name.strip())).casefold()
+    return key.removesuffix("_score")

@@ -129,8 +129,8 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Choose a method by cross-validation, and fit it on all rows.
 
         Args:
-            X: The features. Classifiers of your own get them as they are; named methods need numbers, or a
-                `preprocessor`.
+            X: The features. Classifiers of your own get them as they are; named methods take
+                numbers and DataFrames; anything else needs a `preprocessor`.
             y: The class of each row, or 0 and 1 of shape (n, L) for multilabel targets.
             sample_weight: Weights of the rows, both for fitting and for the metric on the test rows.
             groups: The group of each row; rows of one group are either all trained on or all tested.

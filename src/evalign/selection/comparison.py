@@ -180,8 +180,8 @@ def compare(
     """Compare methods on the same splits of the data.
 
     Args:
-        X: The features. Classifiers of your own get them as they are; named methods need numbers, or a
-            `preprocessor`.
+        X: The features. Classifiers of your own get them as they are; named methods take
+            numbers and DataFrames; anything else needs a `preprocessor`.
         y: The class of each row, or 0 and 1 of shape (n, L) for multilabel targets.
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as `metrics.precision() >= 0.9`, or "precision >= 0.9".

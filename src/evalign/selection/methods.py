@@ -22,7 +22,9 @@ from evalign.estimators import (
     MetricBooster,
     MetricClassifier,
     MetricDecision,
+    TableEncoder,
     find_fit_parameter,
+    is_table,
     name_last_step,
 )
 from evalign.selection._settings import set_where_none
@@ -40,7 +42,6 @@ class Method:
 
     description: str
     build: Callable[[Problem, Any], Any]
-    multilabel: bool = False
 
 
 def _booster(settings: dict[str, Any], problem: Problem, random_state: Any) -> Any:
@@ -77,7 +78,7 @@ METHODS: dict[str, Method] = {
     "lightgbm_balanced": Method("LightGBM with balanced class weights", partial(_booster, _BALANCED)),
     "lightgbm_rule": Method("LightGBM and a fitted rule", partial(_booster, _RULE)),
     "booster": Method("LightGBM boosted on the metric and a fitted rule", partial(_booster, {})),
-    "random_forest_rule": Method("a random forest and a fitted rule", _forest, multilabel=True),
+    "random_forest_rule": Method("a random forest and a fitted rule", _forest),
     "network": Method("a network on cross-entropy", partial(_network, "cross_entropy", False)),
     "network_balanced": Method(
         "a network on class-balanced cross-entropy", partial(_network, "weighted_cross_entropy", False)
@@ -127,15 +128,20 @@ def _as_builder(method: Any, problem: Problem) -> Builder:
 
 
 def _build_named(name: str, problem: Problem) -> Builder:
-    if problem.is_multilabel and not METHODS[name].multilabel:
-        return partial(_refuse_multilabel, name)
     build: Builder = partial(METHODS[name].build, problem)
-    impute = problem.preprocessor is None and _has_missing(problem.X)
-    return partial(_impute, build) if impute else build
+    if problem.preprocessor is not None:
+        return build
+    if is_table(problem.X):
+        return partial(_encode, build)
+    return partial(_impute, build) if _has_missing(problem.X) else build
 
 
-def _refuse_multilabel(name: str, seed: int | None) -> Any:
-    raise ValueError(f"{name} does not support multilabel targets.")
+def _encode(build: Builder, seed: int | None) -> Any:
+    """Build a method; one that does not accept tables with categories and gaps gets numbers."""
+    estimator = build(seed)
+    if isinstance(estimator, MetricBooster | MetricClassifier):
+        return estimator
+    return _make_pipeline(TableEncoder(), estimator)
 
 
 def _check_weights(name: str, method: Any) -> None:
@@ -168,7 +174,7 @@ def _make_pipeline(transformer: Any, estimator: Any) -> Any:
 
 
 def _has_missing(X: Any) -> bool:
-    """Whether a table contains NaN; named methods accept numbers only.
+    """Whether an array contains NaN; of what is not a table, named methods accept numbers only.
 
     >>> _has_missing([[1.0, float("nan")]]), _has_missing([[1, 2]])
     (True, False)
@@ -176,8 +182,8 @@ def _has_missing(X: Any) -> bool:
     try:
         table = check_array(X, accept_sparse=True, dtype=np.float64, ensure_all_finite=False)
     except (TypeError, ValueError) as error:
-        hint = "Pass `preprocessor=`, or classifiers of your own that accept it."
+        hint = "Pass a DataFrame, `preprocessor=`, or classifiers of your own that accept it."
         reason = str(error).splitlines()[0].rstrip(".")
-        wanted = "to be a table of numbers for named methods"
+        wanted = "to be a DataFrame or an array of numbers for named methods"
         raise expected("X", wanted, f"one that is not ({reason})", hint) from None
     return bool(np.isnan(table.data if sparse.issparse(table) else table).any())

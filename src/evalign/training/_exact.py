@@ -14,6 +14,7 @@ from evalign._torch import world_size
 from evalign.losses import Measure, MetricLoss
 
 MicroBatch = tuple[Tensor, Tensor, Tensor | None]
+_TINY = torch.finfo(torch.float32).tiny
 
 
 class ExactStep:
@@ -34,6 +35,8 @@ class ExactStep:
         model: The network, called with the inputs of a micro-batch.
         loss: A `MetricLoss` with `memory=0`.
         micro_batch: Rows per micro-batch if `backward` receives whole tensors.
+        scaler: The `torch.amp.GradScaler` of training in float16: gradients are scaled by it, so step the
+            optimiser by `scaler.step(optimizer)` and `scaler.update()`.
 
     >>> from evalign import MetricLoss
     >>> _ = torch.manual_seed(0)
@@ -45,13 +48,19 @@ class ExactStep:
     True
     """
 
-    def __init__(self, model: nn.Module, loss: MetricLoss, micro_batch: int = 4096) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: MetricLoss,
+        micro_batch: int = 4096,
+        scaler: torch.amp.GradScaler | None = None,
+    ) -> None:
         if not isinstance(loss, MetricLoss):
             raise expected("loss", "to be a MetricLoss", type(loss).__name__)
         if loss.memory:
             raise expected("loss", "with memory=0, since every step sees all rows", loss.memory)
         check_integer(micro_batch=micro_batch)
-        self.model, self.loss, self.micro_batch = model, loss, micro_batch
+        self.model, self.loss, self.micro_batch, self.scaler = model, loss, micro_batch, scaler
 
     def backward(
         self,
@@ -99,8 +108,11 @@ class ExactStep:
         if part.entropy is not None:
             value = value + self.loss.anchor * part.entropy
         world = world_size() if self.loss.sync else 1
-        share = torch.as_tensor(part.total / total if total else 0.0).detach()
-        (world * share.to(value) * value).backward()  # type: ignore[no-untyped-call]
+        # Without any weight the matrix and its gradient are 0; a test of the total would wait for the device.
+        share = torch.as_tensor(part.total).to(value) / torch.as_tensor(total).to(value).clamp_min(_TINY)
+        value = world * share.detach() * value
+        value = value if self.scaler is None else self.scaler.scale(value)
+        value.backward()  # type: ignore[no-untyped-call]
 
     def _batches(
         self, inputs: Tensor | Iterable[Any], targets: Tensor | None, sample_weight: Tensor | None

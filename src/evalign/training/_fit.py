@@ -27,7 +27,10 @@ from evalign.training._progress import Best, Progress
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Rows in memory: features (a tensor or a SciPy CSR matrix), class indices, weights or None."""
+    """Rows in memory: features (a tensor or a SciPy CSR matrix), targets, weights or None.
+
+    Targets are class indices (n,), or 0 and 1 of shape (n, L) for multilabel problems.
+    """
 
     x: Any
     y: Tensor
@@ -36,14 +39,21 @@ class TrainingData:
     def __len__(self) -> int:
         return len(self.y)
 
+    def decide(self, logits: Tensor) -> Tensor:
+        """The class with the largest logit, or for labels 1 where the logit is not negative."""
+        return logits.argmax(1) if self.y.ndim == 1 else (logits >= 0).long()
+
     def confusion(self, predicted: Tensor, num_classes: int) -> Tensor:
-        """The confusion matrix of predicted class indices, in double precision.
+        """The confusion matrix (d, d) of predicted class indices, or (L, 2, 2) for labels, as doubles.
 
         >>> TrainingData(None, torch.tensor([0, 0])).confusion(torch.tensor([0, 1]), 2)
         tensor([[1., 1.],
                 [0., 0.]], dtype=torch.float64)
         """
-        return hard_confusion(predicted, self.y, num_classes, self.weight)
+        if self.y.ndim == 1:
+            return hard_confusion(predicted, self.y, num_classes, self.weight)
+        pairs = zip(predicted.T, self.y.T, strict=True)
+        return torch.stack([hard_confusion(guess, truth, 2, self.weight) for guess, truth in pairs])
 
     def rows(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """The features, targets and weights at an index."""
@@ -253,11 +263,12 @@ class Fit:
         phase.loss.eval()
         logits = predict_logits(self.model, self.valid.x)
         loss = _loss(phase.loss, logits, self.valid.y, self.valid.weight)
-        self.predicted, self.num_classes = logits.argmax(1), logits.shape[1]
+        self.predicted, self.num_classes = self.valid.decide(logits), logits.shape[1]
         matrix = self.valid.confusion(self.predicted, self.num_classes)
-        row = {"valid_loss": float(loss), "valid_metric": float(self.metric(matrix))}
+        row = {"valid_loss": float(loss), "valid_metric": evaluate(self.metric, matrix)}
         if self.constraints:
-            row["valid_violation"] = max(0.0, *(-float(one.slack(matrix)) for one in self.constraints))
+            slacks = [one.sign * (evaluate(one.metric, matrix) - one.bound) for one in self.constraints]
+            row["valid_violation"] = max(0.0, -min(slacks))
         return row
 
     def _warn_not_finite(self, phase: Phase, at: Progress) -> None:
@@ -267,6 +278,16 @@ class Fit:
             "Try a lower `learning_rate`, a larger `batch_size`, or scaled features.",
             stacklevel=2,
         )
+
+
+def evaluate(metric: Metric, matrix: Tensor) -> float:
+    """The metric of a confusion matrix (d, d), or over labels of (L, 2, 2).
+
+    >>> from evalign import metrics
+    >>> evaluate(metrics.recall(), torch.tensor([[[4.0, 0.0], [1.0, 3.0]], [[5.0, 1.0], [0.0, 2.0]]]))
+    0.875
+    """
+    return float(metric.over_labels(matrix) if matrix.ndim == 3 else metric(matrix))
 
 
 def _make_anneal(phase: Phase) -> Anneal | None:

@@ -36,7 +36,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize(
-    "metric", ["f1", "fbeta(beta=2)", "accuracy", "mcc", "auroc", "tp / (tp + fp)", "tp"]
+    "metric", ["f1", "fbeta(beta=2)", "accuracy", "mcc", "auroc", "tp / (tp + fp)", "tp / total"]
 )
 @pytest.mark.parametrize("step", STEPS)
 def test_metric_loss_of_one_logit(metric, step):
