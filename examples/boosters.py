@@ -1,7 +1,8 @@
 """Continue LightGBM, XGBoost and CatBoost on F1: one objective for all three.
 
-Each library first trains on its own log-loss, then continues with `evalign.boosting.objective`. F1 on new rows is
-printed before and after, on the bundled mammography data. A library that is not installed is skipped.
+Each library first trains on its own log-loss, then continues with `evalign.boosting.objective`. F1 on
+new rows is printed before and after, on the bundled mammography data. A library that is not installed is
+skipped.
 
 python examples/boosters.py
 """

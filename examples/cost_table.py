@@ -1,8 +1,8 @@
 """Decide by a table of costs: what each kind of mistake costs is the metric.
 
-A random forest for three classes of machines predicts the most probable class. `MetricDecision` wraps the same
-forest and chooses the class that is cheapest by a rule, fitted on out-of-bag probabilities: the forest is trained
-once. The mean cost per machine on new rows is printed for both.
+A random forest for three classes of machines predicts the most probable class. `MetricDecision` wraps
+the same forest and chooses the class that is cheapest by a rule, fitted on out-of-bag probabilities: the
+forest is trained once. The mean cost per machine on new rows is printed for both.
 
 python examples/cost_table.py
 """
@@ -37,9 +37,8 @@ def main(small: bool) -> None:
     for name, model in (("most probable class", forest), ("MetricDecision", decision)):
         predicted = model.fit(X, y).predict(X_test)
         missed = np.mean(predicted[y_test == "broken"] == "healthy")
-        print(
-            f"{name:20} {cost.score(y_test, predicted):6.2f} euros; {missed:.1%} of the broken taken for healthy"
-        )
+        price = cost.score(y_test, predicted)
+        print(f"{name:20} {price:6.2f} euros; {missed:.1%} of the broken taken for healthy")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Improve a model that nobody may retrain: fit a decision rule around it, on recent labelled rows.
 
-The logistic regression was fitted long ago and is only ever called. `MetricDecision(cv="prefit")` leaves it alone and
-chooses the threshold that is best for MCC on rows the model has not seen. The rule is saved as JSON, to be put
-wherever the model runs. MCC on new rows is printed for both.
+The logistic regression was fitted long ago and is only ever called. `MetricDecision(cv="prefit")` leaves
+it alone and chooses the threshold that is best for MCC on rows the model has not seen. The rule is saved
+as JSON, to be put wherever the model runs. MCC on new rows is printed for both.
 
 python examples/legacy_model.py
 """

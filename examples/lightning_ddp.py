@@ -1,18 +1,20 @@
 """Train with Lightning in two processes as if they were one: they share the confusion matrix, not the data.
 
-The same network is trained with cross-entropy and with `MetricLoss("f1")`, cooled by a callback, on the bundled
-mammography data (2.3 % positives). `StratifiedBatchSampler` puts positives into every batch, and `EpochMetric` counts
-the rows of both processes. F1 on test rows is printed for both. Requires the extra `lightning`.
+The same network is trained with cross-entropy and with `MetricLoss("f1")`, cooled by a callback, on the
+bundled mammography data (2.3 % positives). `StratifiedBatchSampler` puts positives into every batch, and
+`EpochMetric` counts the rows of both processes. F1 on test rows is printed for both. Requires the extra
+`lightning`.
 
 python examples/lightning_ddp.py
 """
+
+# ruff: noqa: D101, D102
 
 import sys
 
 import lightning
 import torch
 from sklearn.metrics import f1_score
-from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -20,28 +22,28 @@ import evalign as ev
 from evalign.training.lightning import AnnealCallback, EpochMetric
 
 
-class Classifier(lightning.LightningModule):
-    """A small network with its data."""
+def load_parts() -> list[TensorDataset]:
+    """Half of the rows for training, a quarter for validation and a quarter for the test."""
+    data = ev.datasets.load("mammography")
+    x = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0)).float()
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    parts = rows[::2], rows[1::4], rows[3::4]
+    return [TensorDataset(x[part], torch.from_numpy(data.y)[part]) for part in parts]
 
+
+class Classifier(lightning.LightningModule):
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 2))
         self.loss, self.valid_f1 = loss, EpochMetric("f1")
-        data = ev.datasets.load("mammography")
-        X = ((data.X - data.X.mean(0)) / data.X.std(0)).astype("float32")
-        x, x_rest, self.y, y_rest = train_test_split(
-            X, data.y, test_size=0.5, stratify=data.y, random_state=0
-        )
-        parts = train_test_split(x_rest, y_rest, test_size=0.6, stratify=y_rest, random_state=0)
-        x_valid, x_test, y_valid, y_test = map(torch.from_numpy, parts)
-        self.rows = TensorDataset(torch.from_numpy(x), torch.from_numpy(self.y))
-        self.valid, self.test = TensorDataset(x_valid, y_valid), TensorDataset(x_test, y_test)
+        self.train_rows, self.valid_rows, self.test_rows = load_parts()
 
     def train_dataloader(self) -> DataLoader:  # here, so that Lightning divides the batches
-        return DataLoader(self.rows, batch_sampler=ev.StratifiedBatchSampler(self.y, batch_size=512))
+        sampler = ev.StratifiedBatchSampler(self.train_rows.tensors[1], batch_size=512)
+        return DataLoader(self.train_rows, batch_sampler=sampler)
 
     def val_dataloader(self) -> DataLoader:
-        return DataLoader(self.valid, batch_size=1000)
+        return DataLoader(self.valid_rows, batch_size=1000)
 
     def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
         return self.loss(self.layers(batch[0]), batch[1])
@@ -55,23 +57,18 @@ class Classifier(lightning.LightningModule):
 
 
 def train(loss: nn.Module, epochs: int) -> float:
-    """Train in two processes; return F1 on the test rows."""
     torch.manual_seed(0)
     cool = [AnnealCallback(loss, monitor="val_f1", patience=3)] if isinstance(loss, ev.MetricLoss) else []
     trainer = lightning.Trainer(
         max_epochs=epochs, accelerator="cpu", devices=2, strategy="ddp_fork", callbacks=cool, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-        num_sanity_val_steps=0,
     )  # fmt: skip
-    model = Classifier(loss)
-    trainer.fit(model)
-    with torch.no_grad():
-        x, y = model.test.tensors
-        return f1_score(y, model.layers(x).argmax(1))
+    trainer.fit(model := Classifier(loss))
+    x, y = model.test_rows.tensors
+    return f1_score(y, model.layers(x).argmax(1))
 
 
 def main(small: bool) -> None:
-    torch.set_num_threads(1)
     epochs = 3 if small else 30
     print("F1 on test rows")
     print(f"cross-entropy     {train(nn.CrossEntropyLoss(), epochs):.3f}")

@@ -1,7 +1,8 @@
 """Grade from 0 to 4, judged by quadratic kappa: a mistake by two grades costs four times one by one grade.
 
-The same network is trained with cross-entropy, where it predicts the most probable grade, and on the metric, where it
-decides by a rule fitted for kappa. Most rows have grade 0, as in screening. Kappa on new rows is printed for both.
+The same network is trained with cross-entropy, where it predicts the most probable grade, and on the
+metric, where it decides by a rule fitted for kappa. Most rows have grade 0, as in screening. Kappa on
+new rows is printed for both.
 
 python examples/ordinal_grading.py
 """
@@ -17,7 +18,7 @@ import evalign as ev
 
 
 def draw_patients(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Features and grades: a hidden severity, seen through noise, is cut into 65, 15, 10, 6 and 4 % of the rows."""
+    """Features and grades: a hidden severity, cut into 65, 15, 10, 6 and 4 % of the rows."""
     generator = np.random.default_rng(seed)
     X = generator.normal(size=(n, 10)).astype(np.float32)
     severity = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * X[:, 3] ** 2 + generator.normal(size=n)

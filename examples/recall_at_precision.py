@@ -1,9 +1,10 @@
 """Find as many positives as possible while nine of ten alarms are right: recall under precision >= 0.9.
 
-LightGBM decides at 0.5, whatever precision that gives. `MetricBooster` takes the requirement as a constraint, for
-its rule alone (`strategy="log_loss"`) or also for its last rounds. Half of the bundled mammography data (2.3 %
-positives) is for training, the other half for the numbers below. What is satisfied exactly on old rows may be violated on
-new ones; with enough positives, `confidence=0.9` adds a margin. Requires the extra `boost`.
+LightGBM decides at 0.5, whatever precision that gives. `MetricBooster` takes the requirement as a
+constraint, for its rule alone (`strategy="log_loss"`) or also for its last rounds. Half of the bundled
+mammography data (2.3 % positives) is for training, the other half for the numbers below. What is
+satisfied exactly on old rows may be violated on new ones; with enough positives, `confidence=0.9` adds a
+margin. Requires the extra `boost`.
 
 python examples/recall_at_precision.py
 """

@@ -1,9 +1,10 @@
 """Segment small objects: train a network on IoU (the Jaccard index) instead of cross-entropy per pixel.
 
-The images are noise with up to three small bright squares, about 1 % of all pixels. The same small convolutional
-network is trained from the same initial weights: with cross-entropy, and with cross-entropy for a third of the
-epochs, then `MetricLoss("jaccard")`. The IoU of all new images is counted batch by batch by `MetricAccumulator`, also
-for cross-entropy with the threshold that is best on validation images.
+The images are noise with up to three small bright squares, about 1 % of all pixels. The same small
+convolutional network is trained from the same initial weights: with cross-entropy, and with
+cross-entropy for a third of the epochs, then `MetricLoss("jaccard")`. The IoU of all new images is
+counted batch by batch by `MetricAccumulator`, also for cross-entropy with the threshold that is best on
+validation images.
 
 python examples/segmentation.py
 """

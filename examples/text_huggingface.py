@@ -1,8 +1,8 @@
 """Classify texts with Hugging Face's `Trainer` on F1: three arguments, the rest stays as it is.
 
-A tiny BERT with random weights reads synthetic sentences, 10 % of them positive, some with a wrong label. It is
-trained from the same initial weights with cross-entropy and with `MetricLoss("f1")`, cooled by a callback. F1 on
-new sentences is printed for both. Requires the extra `transformers`.
+A tiny BERT with random weights reads synthetic sentences, 10 % of them positive, some with a wrong
+label. It is trained from the same initial weights with cross-entropy and with `MetricLoss("f1")`, cooled
+by a callback. F1 on new sentences is printed for both. Requires the extra `transformers`.
 
 python examples/text_huggingface.py
 """
