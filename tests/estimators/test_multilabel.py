@@ -9,7 +9,7 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPClassifier
 
-from evalign import metrics
+from evalign import MetricLoss, metrics
 from evalign.boosting import BoostingPlan, LabelledRows, objective, train_label_stages, train_stages
 from evalign.boosting._labels import LabelObjective
 from evalign.decisions import Goal
@@ -157,7 +157,7 @@ def test_the_gradient_of_a_label_is_that_of_the_metric_of_all(data):
     clear = np.array([3, 0, 3]) * (2 * y - 1)  # the other labels are easy
     scores = torch.from_numpy(generator.normal(size=y.shape) + clear).requires_grad_()
     metric = metrics.f1(average="micro")
-    loss = objective(metric).loss
+    loss = MetricLoss(metric, task="multilabel", temperature=objective(metric).loss.temperature)
     truth = torch.from_numpy(y)
     measure = loss.measure(scores, truth)
     (wanted,) = torch.autograd.grad(loss.objective(measure.confusion, "multilabel"), scores)
@@ -209,7 +209,7 @@ def test_every_form_of_labels_gives_the_same_model(data, form):
 
 def test_wrong_labels_are_refused(data):
     X, y, X_test, y_test = data
-    with pytest.raises(ValueError, match="`y` with only 0 and 1"):
+    with pytest.raises(ValueError, match="or 0 and 1 for each of several labels"):
         clone(NETWORK).fit(X, y + 1)
     with pytest.raises(ValueError, match="`validation_data` with 3 labels per row"):
         clone(NETWORK).fit(X, y, validation_data=(X_test, y_test[:, :2]))

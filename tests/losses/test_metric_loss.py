@@ -142,14 +142,12 @@ def test_two_logits_have_the_curve_of_their_difference(name):
 def test_more_classes_have_the_curves_of_each_against_the_rest(name):
     logits, targets = batch(4)
     p, labels = logits.softmax(-1), F.one_hot(targets, 4)
-    loss = MetricLoss(name)
-    wanted = MetricLoss(name)(torch.log(p / (1 - p)), labels)
+    loss, by_label = MetricLoss(name), MetricLoss(name, task="multilabel")
+    wanted = by_label(torch.log(p / (1 - p)), labels)
     torch.testing.assert_close(loss(logits, targets), wanted)
     weight = torch.rand(len(logits), dtype=torch.float64)
     cells = weight[:, None].expand(-1, 4)
-    torch.testing.assert_close(
-        loss(logits, targets, weight), MetricLoss(name)(torch.log(p / (1 - p)), labels, cells)
-    )
+    torch.testing.assert_close(loss(logits, targets, weight), by_label(torch.log(p / (1 - p)), labels, cells))
     # With many thresholds and a cold step, the loss is one minus the score over all thresholds.
     fine = MetricLoss(name, thresholds=np.linspace(0.001, 0.999, 999), temperature=1e-4)
     exact = 1 - metrics.as_metric(name).score(targets, p.detach().numpy())
