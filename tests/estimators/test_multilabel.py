@@ -231,7 +231,7 @@ def test_rare_labels_are_in_every_part():
 def test_hard_counts_and_their_error_are_those_of_each_label(data):
     _, y, _, y_test = data
     truth, one, two = (torch.from_numpy(side) for side in (y, y_test, 1 - y))
-    rows = TrainingData(None, truth)
+    rows = TrainingData(None, truth, multilabel=True)
     np.testing.assert_array_equal(rows.confusion(one, 3), label_confusion(y, y_test))
     middle = (rows.confusion(one, 3) + rows.confusion(two, 3)) / 2
     # The mean accuracy over labels changes by (right - wrong) / (n L) per row.

@@ -26,11 +26,12 @@ class PhaseSettings:
     max_epochs: int
     patience: int
     constraints: tuple[Constraint, ...] = ()
+    multilabel: bool = False
 
     @property
     def task(self) -> str:
         """The task of the losses: one class per row, or several labels."""
-        return "multiclass" if self.targets.ndim == 1 else "multilabel"
+        return "multilabel" if self.multilabel else "multiclass"
 
     def phase(self, name: str, loss: nn.Module, by_metric: bool = False) -> Phase:
         """Build one phase at this pace."""
@@ -53,7 +54,7 @@ def _cross_entropy(s: PhaseSettings) -> list[Phase]:
 
 
 def _weighted_cross_entropy(s: PhaseSettings) -> list[Phase]:
-    balanced = class_balanced_weights(s.targets.cpu(), s.num_classes if s.targets.ndim == 1 else 2)
+    balanced = class_balanced_weights(s.targets.cpu(), 2 if s.multilabel else s.num_classes)
     balanced = balanced if s.class_weight is None else balanced * s.class_weight
     return [s.phase("weighted cross-entropy", FocalLoss(0.0, class_weight=balanced, task=s.task))]
 
@@ -112,7 +113,7 @@ STRATEGIES: dict[str, Callable[[PhaseSettings], list[Phase]]] = {
 
 
 def _check_two_classes(strategy: str, s: PhaseSettings) -> None:
-    if s.targets.ndim == 2:
+    if s.multilabel:
         raise expected("y", f"with two classes for strategy {strategy!r}", f"{s.num_classes} labels per row")
     if s.num_classes != 2:
         raise expected("y", f"with two classes for strategy {strategy!r}", f"{s.num_classes}")

@@ -296,6 +296,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             _scale(X, self.scaler_, self.device),
             torch.as_tensor(y, dtype=torch.long, device=self.device),
             None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=self.device),
+            self.multilabel_,
         )
 
     def _plan_bags(
@@ -317,7 +318,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             cells = np.bincount(y.ravel(), minlength=len(values))
             weight = as_class_weights(self.class_weight, values, cells)
             phases = build_phases(
-                self.strategy, PhaseSettings(metric, train.y, d, weight, *pace, constraints)
+                self.strategy, PhaseSettings(metric, train.y, d, weight, *pace, constraints, self.multilabel_)
             )
             for phase in phases:
                 phase.loss.to(self.device)
@@ -472,6 +473,8 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             "calibration_error": list(getattr(self, "calibration_error_", ())),
             "satisfaction": self.satisfaction_,
         }
+        if len(self.networks_) != self.n_bags:  # a class had too few rows
+            facts["n_networks"] = len(self.networks_)
         tensors = {
             f"network.{number}.{name}": value
             for number, network in enumerate(self.networks_)
@@ -489,10 +492,9 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             raise expected("network", "to be given, since the model was trained with one", None)
         tensors = unpack_tensors(parts["tensors"])
         self.scaler_ = _restore_scaler(facts["with_mean"], self._count_inputs(), tensors)
-        # There are fewer networks than `n_bags` if a class had too few rows.
         n_networks = len({name.split(".")[1] for name in tensors if name.startswith("network.")})
-        if not 1 <= n_networks <= int(self.n_bags):
-            raise expected("folder", f"with 1 to {self.n_bags} networks", n_networks)
+        if n_networks != facts.get("n_networks", int(self.n_bags)):
+            raise expected("folder", f"with {facts.get('n_networks', self.n_bags)} networks", n_networks)
         self.networks_ = [
             self._restore_network(take_prefix(tensors, f"network.{number}")) for number in range(n_networks)
         ]
@@ -666,4 +668,5 @@ def _scale(X: Any, scaler: StandardScaler, device: str) -> Any:
 def _join(parts: Sequence[TrainingData]) -> TrainingData:
     """Join the targets and weights of several parts."""
     weights = [part.weight for part in parts if part.weight is not None]
-    return TrainingData(None, torch.cat([part.y for part in parts]), torch.cat(weights) if weights else None)
+    weight = torch.cat(weights) if weights else None
+    return TrainingData(None, torch.cat([part.y for part in parts]), weight, parts[0].multilabel)

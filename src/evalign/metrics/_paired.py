@@ -32,7 +32,7 @@ def paired_error(
     References:
         McNemar (1947), Note on the sampling error of the difference between correlated proportions.
     """
-    if targets.ndim == 2:  # labels: one matrix each
+    if matrix.ndim == 3:  # labels: one matrix each
         point = matrix.detach().clone().requires_grad_()
         with torch.enable_grad():
             (cost,) = torch.autograd.grad(metric.over_labels(point), point, materialize_grads=True)

@@ -29,19 +29,20 @@ from evalign.training._progress import Best, Progress
 class TrainingData:
     """Rows in memory: features (a tensor or a SciPy CSR matrix), targets, weights or None.
 
-    Targets are class indices (n,), or 0 and 1 of shape (n, L) for multilabel problems.
+    Targets are class indices, or 0 and 1 of shape (n, L) for multilabel problems.
     """
 
     x: Any
     y: Tensor
     weight: Tensor | None = None
+    multilabel: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
 
     def decide(self, logits: Tensor) -> Tensor:
         """The class with the largest logit, or for labels 1 where the logit is not negative."""
-        return logits.argmax(1) if self.y.ndim == 1 else (logits >= 0).long()
+        return (logits >= 0).long() if self.multilabel else logits.argmax(1)
 
     def confusion(self, predicted: Tensor, num_classes: int) -> Tensor:
         """The confusion matrix (d, d) of predicted class indices, or (L, 2, 2) for labels, as doubles.
@@ -50,9 +51,9 @@ class TrainingData:
         tensor([[1., 1.],
                 [0., 0.]], dtype=torch.float64)
         """
-        if self.y.ndim == 1:
+        if not self.multilabel:
             return hard_confusion(predicted, self.y, num_classes, self.weight)
-        pairs = zip(predicted.T, self.y.T, strict=True)
+        pairs = zip(predicted.mT, self.y.mT, strict=True)
         return torch.stack([hard_confusion(guess, truth, 2, self.weight) for guess, truth in pairs])
 
     def rows(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
