@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         softsets,
         training,
     )
-    from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision
+    from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision, MetricLinear
     from evalign.losses import MetricLoss
     from evalign.selection import AutoClassifier, compare
     from evalign.softsets import batch_size_advice
@@ -27,12 +27,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Anneal", "AutoClassifier", "ExactStep", "MetricBooster", "MetricClassifier", "MetricDecision",
-    "MetricLoss", "StratifiedBatchSampler", "batch_size_advice", "boosting", "compare", "datasets",
-    "decisions", "estimators", "losses", "metrics", "selection", "softsets", "training",
+    "MetricLinear", "MetricLoss", "StratifiedBatchSampler", "batch_size_advice", "boosting", "compare",
+    "datasets", "decisions", "estimators", "losses", "metrics", "selection", "softsets", "training",
 ]  # fmt: skip
 
 _HOMES = {
-    "estimators": ("MetricBooster", "MetricClassifier", "MetricDecision"),
+    "estimators": ("MetricBooster", "MetricClassifier", "MetricDecision", "MetricLinear"),
     "losses": ("MetricLoss",),
     "selection": ("AutoClassifier", "compare"),
     "softsets": ("batch_size_advice",),

@@ -73,9 +73,18 @@ def suggest(name: str, known: Iterable[str], most: int = 20) -> str:
     >>> suggest("agee", ["AGE", "city"]), suggest("zzz", ["f1", "mcc"])
     ("Did you mean 'AGE'?", "Choose from 'f1', 'mcc'.")
     """
+    names = list(known)
+    return suggest_similar(name, names) or (
+        f"Choose from {', '.join(map(repr, names[:most]))}{', ...' if len(names) > most else ''}."
+    )
+
+
+def suggest_similar(name: str, known: Iterable[str]) -> str:
+    """Suggest the known names closest to a misspelt one, if there are any.
+
+    >>> suggest_similar("agee", ["AGE", "city"]), suggest_similar("zzz", ["f1", "mcc"])
+    ("Did you mean 'AGE'?", '')
+    """
     folded = {one.strip().casefold(): one for one in known}
     close = difflib.get_close_matches(name.strip().casefold(), folded, n=3, cutoff=0.5)
-    if close:
-        return f"Did you mean {' or '.join(repr(folded[one]) for one in close)}?"
-    names = list(folded.values())
-    return f"Choose from {', '.join(map(repr, names[:most]))}{', ...' if len(names) > most else ''}."
+    return f"Did you mean {' or '.join(repr(folded[one]) for one in close)}?" if close else ""

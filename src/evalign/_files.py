@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 import re
+import secrets
 import shutil
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,16 +21,26 @@ from torch import Tensor
 
 from evalign._errors import expected, show
 
+try:
+    import fcntl
+except ImportError:  # on Windows, drafts of killed processes stay
+    fcntl = None  # type: ignore[assignment]
+
 #: The format of everything evalign writes: rules, classifiers, table models, trials and checkpoints.
 #:
 #: 1. Classifiers without constraints and rules; rules with `missed`; table models.
 #: 2. Classifiers with constraints and rules.
 #: 3. One number for all files, trials and checkpoints included; settings and `violations` under their
 #:    present names; tensors among the other parts of a bundle.
-FORMAT = 3
+#: 4. Rules that calibrate probabilities first; ensembles, which contain classifiers; fold models in place of
+#:    trials for `AutoClassifier`.
+FORMAT = 4
 
 #: Settings that were renamed in format 3.
 _RENAMED_SETTINGS = {"lr": "learning_rate", "bags": "n_bags"}
+
+#: The largest file of JSON, which takes up to 25 times as much memory, and the largest other part.
+MAX_JSON, MAX_PART = 16 << 20, 4 << 30
 
 #: The names of a bundle's parts, which are made of their content.
 _PART = r"{name}-[0-9a-f]{{16}}\.(safetensors|skops|txt)"
@@ -41,7 +51,7 @@ def check_format(version: Any, argument: str) -> None:
 
     >>> check_format(99, "folder")
     Traceback (most recent call last):
-    ValueError: Expected `folder` of format 3 or older, but got 99. Upgrade evalign.
+    ValueError: Expected `folder` of format 4 or older, but got 99. Upgrade evalign.
     """
     if type(version) is not int or version < 1:
         raise expected(argument, "with a format number", show(version)[:80])
@@ -53,7 +63,7 @@ def upgrade(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of a rule or classifier of an older format as this version writes them.
 
     >>> upgrade({"format": 1, "missed": {}})
-    {'format': 3, 'violations': {}}
+    {'format': 4, 'violations': {}, 'scaling': None, 'gain': None}
     """
     version = facts["format"]
     if version == FORMAT:
@@ -61,6 +71,8 @@ def upgrade(facts: dict[str, Any]) -> dict[str, Any]:
     facts = {**facts, "format": FORMAT}
     if "missed" in facts:
         facts["violations"] = facts.pop("missed")
+    if "violations" in facts:  # a rule
+        facts = {**facts, "scaling": None, "gain": None}
     if isinstance(facts.get("settings"), dict):
         settings = _rename(facts["settings"], _RENAMED_SETTINGS)
         if version == 1:
@@ -79,9 +91,9 @@ def _rename(facts: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 def write_bundle(
-    folder: Path, name: str, facts: dict[str, Any], parts: dict[str, bytes], suffix: str
+    folder: Path, name: str, facts: dict[str, Any], parts: dict[str, bytes], suffix: str | dict[str, str]
 ) -> None:
-    """Write facts as `name`.json and each part as a file with the suffix beside it.
+    """Write facts as `name`.json and each part as a file with the suffix, or its own, beside it.
 
     The JSON names its parts and is put in place by one rename: whenever a write is killed, the folder
     contains either the old bundle or the new one.
@@ -89,12 +101,15 @@ def write_bundle(
     listing = {}
     for key, content in parts.items():
         digest = hashlib.sha256(content).hexdigest()
-        listing[key] = {"file": f"{name}-{digest[:16]}{suffix}", "sha256": digest}
+        own = suffix if isinstance(suffix, str) else suffix[key]
+        listing[key] = {"file": f"{name}-{digest[:16]}{own}", "sha256": digest}
+    index = json.dumps({"format": FORMAT, **facts, "parts": listing}, indent=1).encode()
+    for content, limit in ((index, MAX_JSON), *((part, MAX_PART) for part in parts.values())):
+        check_size(len(content), limit, f"{name} to be saved")
     _make_folder(folder)
     for key, content in parts.items():
         write_file(folder / listing[key]["file"], content)
-    facts = {"format": FORMAT, **facts, "parts": listing}
-    write_file(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
+    write_file(folder / f"{name}.json", index)
     current = {part["file"] for part in listing.values()}
     for other in folder.iterdir():
         if other.name not in current and _is_part(other.name, name):
@@ -107,10 +122,11 @@ def read_bundle(
     """Read the facts and parts that `write_bundle` wrote, in this format or an older one.
 
     Facts of another `kind` are rejected, and so is whatever is missing, damaged, newer or outside the folder.
+    The suffix "" accepts parts of every kind.
     """
     with _explain_errors(folder, name):
         try:
-            facts = json.loads((folder / f"{name}.json").read_text())
+            facts = json.loads(read_file(folder / f"{name}.json", MAX_JSON))
         except ValueError as error:
             raise expected("folder", f"with a readable {name}.json", f"{folder} ({error})") from None
         if "format" not in facts:
@@ -140,37 +156,6 @@ def unpack_tensors(content: bytes) -> dict[str, Tensor]:
         raise expected("folder", "with readable tensors", repr(error)[:200]) from None
 
 
-def import_skops() -> Any:
-    """Import the library that writes parts of scikit-learn without pickle."""
-    try:
-        return importlib.import_module("skops.io")
-    except ImportError:
-        raise ImportError("Saving and loading needs skops: pip install 'evalign[cli]'.") from None
-
-
-def pack_skops(value: Any, level: int | None = None) -> bytes:
-    """Pack an object of scikit-learn in the form of skops, compressed at a level of zlib."""
-    content: bytes = import_skops().dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=level)
-    return content
-
-
-def find_untrusted(content: bytes, trusted: Sequence[str]) -> list[str]:
-    """The types in a skops archive that are trusted neither by skops nor by us."""
-    return sorted(set(import_skops().get_untrusted_types(data=content)) - set(trusted))
-
-
-def unpack_skops(content: bytes, trusted: Sequence[str]) -> Any:
-    """Unpack what `pack_skops` wrote if it contains only types that are trusted."""
-    skops = import_skops()
-    try:
-        untrusted = find_untrusted(content, trusted)
-        if not untrusted:
-            return skops.loads(content, trusted=list(trusted))
-    except Exception as error:  # a forged archive may fail anywhere in zip, JSON or constructors
-        raise expected("folder", "with complete parts", f"one that skops cannot read ({error!r})") from None
-    raise expected("folder", "with trusted types only", ", ".join(untrusted))
-
-
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +178,7 @@ def _explain_errors(folder: Path, name: str) -> Iterator[None]:
 def _read_part(folder: Path, name: str, suffix: str, file: Any, digest: Any) -> bytes:
     if not isinstance(file, str) or not _is_part(file, name) or not file.endswith(suffix):
         raise expected("folder", "with its files inside", repr(file)[:100])
-    content = (folder / file).read_bytes()
+    content = read_file(folder / file, MAX_PART)
     if hashlib.sha256(content).hexdigest() != digest:
         raise expected("folder", "with the parts that were saved", f"{file} with another checksum")
     return content
@@ -201,6 +186,31 @@ def _read_part(folder: Path, name: str, suffix: str, file: Any, digest: Any) -> 
 
 def _is_part(file: str, name: str) -> bool:
     return re.fullmatch(_PART.format(name=name), file) is not None
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """Read a regular file that is not larger than a limit; a link, a pipe or a device is an error.
+
+    >>> read_file(Path("/dev/zero"), 10)
+    Traceback (most recent call last):
+    ValueError: Expected `folder` with regular files only, but got zero.
+    """
+    # A pipe without a writer would block otherwise.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    if path.is_symlink():
+        raise expected("folder", "with its files inside", f"the link {path.name}")
+    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise expected("folder", "with regular files only", path.name)
+        check_size(status.st_size, limit, path.name)
+        return file.read(status.st_size)
+
+
+def check_size(size: int, limit: int, name: str) -> None:
+    """Reject a file that is larger than what is read."""
+    if size > limit:
+        raise expected("folder", f"with {name} below {limit >> 20} MB", f"{size >> 20} MB")
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -218,9 +228,9 @@ def draft_file(
     `guard` makes a context for opening and replacing, such as one that explains their errors; it does not
     see errors of the block itself.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     with guard():
-        file = draft.open("wb")
+        _remove_dead_drafts(path)
+        draft, file = _open_draft(path)
     try:
         yield file
         with guard():
@@ -237,12 +247,13 @@ def draft_file(
 @contextmanager
 def draft_folder(target: Path) -> Iterator[Path]:
     """Make a draft folder beside the target that replaces it when the block ends, or is removed."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)  # left by a killed process with the same number
+    _remove_dead_drafts(target)
+    draft = _name_beside(target, "draft")
     try:
         draft.mkdir()
-        yield draft
-        _replace_folder(draft, target)
+        with _hold(draft):
+            yield draft
+            _replace_folder(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -251,14 +262,79 @@ def _replace_folder(draft: Path, target: Path) -> None:
     if not target.exists():
         draft.rename(target)
         return
-    old = target.with_name(f".{target.name}.old.{os.getpid()}")
+    old = _name_beside(target, "old")
+    with _hold(target):
+        try:
+            target.rename(old)
+            draft.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
+        finally:
+            if target.exists():
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def _name_beside(path: Path, kind: str) -> Path:
+    """A hidden name beside a path that nobody can guess."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.{kind}")
+
+
+def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
+    """Create a draft and lock it."""
+    while True:
+        draft = _name_beside(path, "draft")
+        # Exclusive: a link that somebody put at this name is not followed.
+        file = draft.open("xb")
+        _lock(file.fileno(), wait=True)
+        if draft.exists():  # another run may have taken it for a dead one before it was locked
+            return draft, file
+        file.close()
+
+
+def _remove_dead_drafts(path: Path) -> None:
+    """Remove what killed processes left beside a path: drafts that nobody has locked.
+
+    A folder that was being replaced is put back if its successor is not in place.
+    """
+    if fcntl is None:
+        return
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.(draft|old)")
+    with suppress(OSError):
+        for other in path.parent.iterdir():
+            match = name.fullmatch(other.name)
+            if match and not other.is_symlink():
+                _remove_if_dead(other, path if match[1] == "old" else None)
+
+
+def _remove_if_dead(draft: Path, origin: Path | None) -> None:
+    with suppress(OSError), _hold(draft) as is_dead:
+        if is_dead and origin is not None and not origin.exists():
+            draft.rename(origin)
+        elif is_dead and draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        elif is_dead:
+            draft.unlink()
+
+
+@contextmanager
+def _hold(path: Path) -> Iterator[bool]:
+    """Lock a file or a folder, which the system unlocks when the process dies; False if another has it."""
+    if fcntl is None:  # Windows cannot open a folder
+        yield False
+        return
+    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        target.rename(old)
-        draft.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
+        yield _lock(number)
     finally:
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
+        os.close(number)
+
+
+def _lock(number: int, wait: bool = False) -> bool:
+    """Lock an open file; whether that was possible."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (OSError, AttributeError):  # another process has it, or there are no locks here
+        return False
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,26 @@ def needs_plain_formulas() -> bool:
     those.
     """
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def needs_autograd(gradient: Tensor) -> bool:
+    """Whether a hand-written gradient is differentiated again, or batched, as by a vectorised jacobian."""
+    is_batched = torch._C._functorch.is_legacy_batchedtensor(gradient)
+    return torch.is_grad_enabled() or needs_plain_formulas() or is_batched
+
+
+def differentiate(function: Callable[[Tensor], Tensor], point: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of a plain formula by autograd, given that of its value; it can be differentiated again.
+
+    >>> differentiate(torch.square, torch.tensor([3.0]), torch.tensor([1.0]))
+    tensor([6.])
+    """
+    again = torch.is_grad_enabled() and point.requires_grad
+    with torch.enable_grad():
+        start = point if again else point.detach().requires_grad_()
+        value = function(start)
+    (of_point,) = torch.autograd.grad(value, start, gradient, create_graph=again)
+    return of_point
 
 
 def is_autocast(device: torch.device) -> bool:
@@ -47,6 +67,15 @@ class Constant:
             with torch.inference_mode(False):  # such a copy could not be used in training
                 self._copies[key] = self.values.to(*key)
         return self._copies[key]
+
+
+def as_number(number: Tensor | float, like: Tensor) -> Tensor:
+    """A number on the device and in the type of a tensor.
+
+    >>> as_number(0.1, torch.zeros(2, dtype=torch.float64))
+    tensor(0.1000, dtype=torch.float64)
+    """
+    return torch.as_tensor(number, dtype=like.dtype, device=like.device)
 
 
 def world_size() -> int:

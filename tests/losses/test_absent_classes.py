@@ -87,5 +87,53 @@ def test_a_constraint_leaves_out_the_same_classes():
     assert loss(perfect(y, 21), y).item() == pytest.approx(0, abs=0.02)  # the constraint is satisfied
 
 
+ALONE = ["recall[2]", "precision[2]", "f1[2]", "fbeta(beta=2)[2]", "jaccard[2]", "(tp / actual)[2]"]
+
+
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+@pytest.mark.parametrize("name", ALONE)
+def test_a_class_alone_is_constant_where_it_has_no_true_rows(name, task):
+    generator = torch.Generator().manual_seed(2)
+    y = torch.arange(40) % 2
+    if task == "multilabel":
+        y = one_hot(y, 4)
+    for scale in (0.1, 10.0):
+        logits = (scale * torch.randn(40, 4, generator=generator)).requires_grad_()
+        value = MetricLoss(name, task=task)(logits, y)
+        value.backward()
+        assert value.item() == 1
+        assert (logits.grad == 0).all()
+    present = y.clone()
+    present[0] = 2 if task == "multiclass" else 1
+    logits.grad = None
+    MetricLoss(name, task=task)(logits, present).backward()
+    assert logits.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", ["specificity[2]", "metric('fp / total', higher_is_better=False)[2]"])
+def test_a_class_alone_still_counts_what_has_no_need_of_true_rows(name):
+    y = torch.arange(40) % 2
+    wrong = perfect(torch.full((40,), 2), 3).requires_grad_()
+    assert MetricLoss(name)(perfect(y, 3), y).item() == pytest.approx(0, abs=0.01)
+    assert MetricLoss(name)(wrong, y).item() == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("constraint", ["recall[2] >= 0.8", "1 - recall[2] <= 0.2", "recall[2] >= recall[0]"])
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+def test_multipliers_ignore_batches_without_the_class(constraint, task):
+    loss = MetricLoss("recall", constraints=[constraint], multiplier_learning_rate=0.5, task=task)
+    absent, missed = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 2, 0, 2])
+    logits = perfect(absent, 3)
+    if task == "multilabel":
+        absent, missed, logits = one_hot(absent, 3), one_hot(missed, 3), 2 * logits - 12
+    loss.multipliers.fill_(0.3)
+    loss(logits, absent)
+    assert loss.multipliers.item() == pytest.approx(0.3)
+    assert loss.eval()(logits, absent).item() == pytest.approx(0, abs=0.02)  # no violation is added
+    loss.train()(logits, missed)
+    violation = 1 if "recall[0]" in constraint else 0.8  # none of class 2 is found, all of class 0
+    assert loss.multipliers.item() == pytest.approx(0.3 + 0.5 * violation)
+
+
 def test_scores_still_count_wrong_predictions_of_absent_classes():
     assert metrics.precision().score([0, 0, 1], [0, 2, 1]) == pytest.approx(2 / 3)

@@ -43,7 +43,7 @@ def test_gradient_by_finite_differences():
     """The solver is iterative, so the two agree only roughly."""
     logits, targets = batch(rows=5)
     logits = logits.double().requires_grad_()
-    loss = AdversarialLoss("f1", iterations=600)
+    loss = AdversarialLoss("f1", iterations=200)
     (gradient,) = torch.autograd.grad(loss(logits, targets), logits)
     for i in range(5):
         shift = torch.zeros(5, dtype=torch.float64)
@@ -55,12 +55,12 @@ def test_gradient_by_finite_differences():
 
 def test_training_lowers_it_and_classifies():
     torch.manual_seed(0)
-    x = torch.randn(20, 2)
+    x = torch.randn(12, 2)
     y = (x[:, 0] > 0.3).long()
     weights, bias = torch.zeros(2, requires_grad=True), torch.zeros(1, requires_grad=True)
     optimizer, loss = torch.optim.Adam([weights, bias], lr=0.2), AdversarialLoss("f1")
     first = loss(x @ weights + bias, y).item()
-    for _ in range(30):
+    for _ in range(20):
         optimizer.zero_grad()
         value = loss(x @ weights + bias, y)
         value.backward()

@@ -321,16 +321,9 @@ def test_memory_does_not_shrink_the_gradient():
     point = loss.running_confusion
     again = logits.detach().requires_grad_()
     newest = MetricLoss("accuracy")
-    shares = newest._confusion(*_rows(newest, again, targets))
+    shares = newest.measure(again, targets).confusion
     (metrics.f1().gradient(point) * shares).sum().neg().backward()
     torch.testing.assert_close(logits.grad, again.grad)
-
-
-def _rows(loss, logits, targets):
-    from evalign.metrics import as_batch
-
-    rows = as_batch(logits, targets)
-    return rows, rows.shares()[0]
 
 
 def test_memory_does_not_change_without_gradients_or_in_eval_mode():

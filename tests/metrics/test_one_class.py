@@ -85,10 +85,16 @@ def test_a_number_is_always_an_index():
     ("recall['other']", "Expected `class` to be one of .*'common', 'rare', 'unknown'.*, but got 'other'"),
     ("recall[3]", r"Expected `class` in 0..2, but got 3 in recall\[3\]"),
     ("f1() + recall['other']", "but got 'other'"),
+    ("recall['raer']", "but got 'raer'. Did you mean 'rare'?"),
 ])  # fmt: skip
 def test_a_class_that_does_not_exist_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         as_metric(text).with_classes(CLASSES)
+
+
+def test_a_number_that_is_no_index_may_be_a_label():
+    with pytest.raises(ValueError, match=r"in 0..1, but got 7 in recall\[7\]. A number is .* write \['7'\]"):
+        as_metric("recall[7]").with_classes([3, 7])
 
 
 def test_a_label_needs_classes():
@@ -163,6 +169,12 @@ def test_the_costs_of_a_frame_are_put_in_order(frame):
 def test_a_frame_knows_classes_that_are_absent_from_the_data():
     truth, guess = ["rare", "rare", "common"], ["common", "rare", "common"]
     assert metrics.cost(FRAME).score(truth, guess) == pytest.approx(5 / 3)
+
+
+def test_a_frame_of_booleans():
+    frame = pd.DataFrame([[0, 1], [10, 0]], index=[True, False], columns=[True, False])
+    assert metrics.cost(frame).score([False, True], [True, True]) == 5  # half of the rows cost 10
+    assert as_metric(metrics.cost(frame).name).score([False, True], [True, True]) == 5
 
 
 def test_a_frame_of_numbers():

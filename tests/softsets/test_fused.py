@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from evalign.softsets import SigmoidStep, _fused, _native, soft_assign, soft_confusion
-from evalign.softsets._fused import binary_logit_confusion, logit_confusion
+from evalign import softsets
+from evalign.softsets import SigmoidStep, _large, _native, soft_assign, soft_confusion
 
 
 @pytest.fixture(params=["native", "torch"], autouse=True)
@@ -14,6 +14,17 @@ def path(request, monkeypatch):
         monkeypatch.setattr(_native, "KERNEL", None)
     elif _native.KERNEL is None:
         pytest.skip("evalign was installed without a compiler")
+
+
+def logit_confusion(*args, **settings):
+    """The matrix of sums, of which `softsets.logit_confusion` gives the shares and the total."""
+    shares, total = softsets.logit_confusion(*args, **settings)
+    return shares * total
+
+
+def binary_logit_confusion(*args, **settings):
+    shares, total = softsets.binary_logit_confusion(*args, **settings)
+    return shares * total
 
 
 def batch(d, rows=40, scale=2.0, dtype=torch.float64, seed=0):
@@ -56,13 +67,15 @@ def test_single_precision_is_as_good_as_plain(d):
 
 
 @pytest.mark.parametrize("d", [2, 6, 60])
-def test_blocks_change_nothing(d, monkeypatch):
+def test_larges_change_nothing(d, monkeypatch):
     logits, targets, weight = batch(d)
     direction = torch.ones(d, d).double().triu()
     whole = value_and_gradient(lambda z: logit_confusion(z, targets, weight), logits, direction)
-    monkeypatch.setattr(_fused, "BLOCK", 7 * d)
-    blocks = value_and_gradient(lambda z: logit_confusion(z, targets, weight), logits, direction)
-    torch.testing.assert_close(blocks, whole)
+    monkeypatch.setattr(_large, "BLOCK", 7 * d)
+    for large in (2**14, 1):
+        monkeypatch.setattr(_large, "LARGE", large)
+        blocks = value_and_gradient(lambda z: logit_confusion(z, targets, weight), logits, direction)
+        torch.testing.assert_close(blocks, whole)
 
 
 @pytest.mark.parametrize("d", [2, 5, 60])

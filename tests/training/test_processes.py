@@ -52,7 +52,11 @@ def frameworks(script, tmp_path_factory):
         pytest.importorskip(name)
     folder = tmp_path_factory.mktemp("frameworks")
     targets = [folder / f"result-{rank}.json" for rank in (0, 1)]
-    running = [script(FRAMEWORKS, rank, folder / "rendezvous", target) for rank, target in enumerate(targets)]
+    imports = ["evalign.training.lightning", "evalign.training.transformers"]
+    running = [
+        script(FRAMEWORKS, rank, folder / "rendezvous", target, imports=imports)
+        for rank, target in enumerate(targets)
+    ]
     for process in running:
         assert process.wait() == 0, process.errors
     return [json.loads(target.read_text()) for target in targets]
@@ -68,6 +72,15 @@ def test_validation_in_small_batches_equals_all_rows(frameworks, framework, loss
         assert 0.05 < one["wanted"]["f1"] < 0.95
     histories = [result[f"{framework}-{loss}"]["history"] for result in frameworks]
     assert histories[0] == histories[1], "all processes cool together"
+
+
+def test_lightning_repeats_a_row_unless_its_sampler_does_not(frameworks):
+    """65 rows in two processes: by default the first one counts twice, as the docs say."""
+    for result in frameworks:
+        for loss in ("f1", "constraint"):
+            one = result[f"lightning-{loss}"]
+            assert one["uneven"] == pytest.approx(one["wanted_uneven"], abs=1e-6)
+            assert abs(one["uneven"]["repeated"] - one["uneven"]["once"]) > 1e-4
 
 
 def test_lightning_divides_stratified_batches_among_processes(frameworks):

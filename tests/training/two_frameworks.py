@@ -46,6 +46,7 @@ def evaluate(model, loss, x, y):
 
 def run_lightning(loss):
     import lightning
+    from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 
     from evalign.training.lightning import AnnealCallback, EpochMetric
 
@@ -84,9 +85,21 @@ def run_lightning(loss):
     valid = DataLoader(TensorDataset(x_valid, y_valid), batch_size=BATCH)
     trainer.fit(model, val_dataloaders=valid)
     (logged,) = trainer.validate(model, valid, verbose=False)
+    order = torch.argsort(y_valid, descending=True)[:65]  # the repeated row is positive, so that it matters
+    odd = TensorDataset(x_valid[order], y_valid[order])
+    samplers = {"repeated": None, "once": UnrepeatedDistributedSampler(odd, shuffle=False)}
+    uneven = {}
+    for name, sampler in samplers.items():
+        loader = DataLoader(odd, batch_size=BATCH, sampler=sampler)
+        uneven[name] = trainer.validate(model, loader, verbose=False)[0]["val_f1"]
     return {
+        "uneven": uneven,
         "logged": {"loss": logged["val_loss"], "f1": logged["val_f1"]},
         "wanted": evaluate(model.network.eval(), loss, x_valid, y_valid),
+        "wanted_uneven": {
+            name: evaluate(model.network, loss, x_valid[rows], y_valid[rows])["f1"]
+            for name, rows in (("repeated", torch.cat([order, order[:1]])), ("once", order))
+        },
         "history": callback.anneal.history,
         "batches": model.batches,
         "positive": y.tolist(),
@@ -154,11 +167,9 @@ def main():
     rank, rendezvous, target = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    # Otherwise transformers takes the folder tests/datasets for the library of that name.
-    sys.path = [folder for folder in sys.path if Path(folder) != Path(__file__).parents[1]]
     # The frameworks look for these, and then use the group that exists.
     os.environ |= {"LOCAL_RANK": str(rank), "RANK": str(rank), "NODE_RANK": "0", "WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "HF_HUB_OFFLINE": "1"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2)
     results = {}
     for name, loss in losses().items():

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign._torch import world_size
+from evalign._torch import as_number, world_size
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Measure:
             joint = cls(one.task, confusion, entropy, total, hard)
         if joint is None:
             raise expected("inputs", "with at least one micro-batch", "none")
-        scale = torch.as_tensor(total).clamp_min(torch.finfo(torch.float32).tiny).to(joint.confusion)
+        scale = as_number(total, joint.confusion).clamp_min(torch.finfo(torch.float32).tiny)
         entropy = None if joint.entropy is None else joint.entropy / scale
         hard = None if joint.hard is None else joint.hard / scale
         return cls(joint.task, joint.confusion / scale, entropy, total, hard)
@@ -74,7 +74,7 @@ class Measure:
         """The sums over rows in one vector, which can be added to that of other rows; see `unpack`."""
         parts = [self.confusion, self.hard, self.entropy]
         means = torch.cat([part.flatten() for part in parts if part is not None])
-        total = torch.as_tensor(self.total).to(means)
+        total = as_number(self.total, means)
         return torch.cat([total.view(1), means * total])
 
     @classmethod
@@ -101,7 +101,7 @@ class Measure:
         """
         parts = [self.confusion, self.entropy, self.hard]
         means = torch.cat([part.flatten() for part in parts if part is not None])
-        own = torch.as_tensor(self.total).to(means).detach()
+        own = as_number(self.total, means).detach()
         packed = torch.cat([means.detach() * own, own.view(1)])
         dist.all_reduce(packed)
         total = packed[-1]

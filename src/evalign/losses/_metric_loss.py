@@ -67,6 +67,10 @@ class MetricLoss(RowLoss):
     optimum, so keep the best weights that satisfy the constraints. In `eval()` mode the multipliers are left
     out and each violation is added once, so that validation losses of different epochs are comparable.
 
+    A class without true rows, in the batch or in the memory, leaves averages over classes and constraints. A
+    metric of that class alone, such as `recall[2]`, is then 0 and constant: such a batch has the loss 1 and
+    gradient 0. What is defined without true rows, such as `specificity[2]`, still counts.
+
     If no row has weight, the loss is that of an empty matrix, with gradient 0.
 
     >>> loss = MetricLoss("f1")
@@ -195,9 +199,9 @@ class MetricLoss(RowLoss):
         entropy = _cross_entropy(rows, rows.shares()[0]) if self.anchor else None
         if self.metric.over_thresholds:
             rows = rows.one_against_rest()
-        share, total = rows.shares()
-        hard = count_batch(rows, share, self._thresholds(rows)) if self.constraints else None
-        return Measure(rows.task, self._confusion(rows, share), entropy, total, hard)
+        hard = count_batch(rows, rows.shares()[0], self._thresholds(rows)) if self.constraints else None
+        confusion, total = self._confusion(rows)
+        return Measure(rows.task, confusion, entropy, total, hard)
 
     def accumulator(self) -> LossAccumulator:
         """Add up the validation loss of many batches; see `LossAccumulator`."""
@@ -219,6 +223,8 @@ class MetricLoss(RowLoss):
                 return self.objective(confusion, task)
         if task == "multiclass":
             value = self.metric(confusion, skip_absent=True)
+        elif len(confusion) == 1 and not self.metric.over_thresholds:
+            value = self.metric.over_labels(confusion[0], skip_absent=True)
         else:
             value = self.metric.over_labels(confusion, skip_absent=True).mean()
         loss = 1 - value if self.metric.higher_is_better else value
@@ -251,21 +257,24 @@ class MetricLoss(RowLoss):
         valid = updated.isfinite() & (measure.hard.sum() > 0)
         self.multipliers = torch.where(valid, updated, self.multipliers)
 
-    def _confusion(self, rows: Batch, share: Tensor) -> Tensor:
-        """The soft confusion matrix of a batch, with sum 1: (d, d), or (thresholds, labels, 2, 2)."""
+    def _confusion(self, rows: Batch) -> tuple[Tensor, Tensor | float]:
+        """The soft confusion matrix (d, d) or (thresholds, labels, 2, 2), with sum 1, and the weight."""
         if rows.task == "multiclass":
             if self._levels is not None:
                 raise expected("thresholds", "only for binary or multilabel logits", "multiclass logits")
             return logit_confusion(
-                rows.values, rows.targets, share, temperature=self.temperature, step=self.step
+                rows.values, rows.targets, rows.weight, temperature=self.temperature, step=self.step
             )
         if rows.logits.shape[1] == 1 and self._levels is None and self.step is None:
-            columns = (side.squeeze(1) for side in (rows.logits, rows.targets, share))
-            return binary_logit_confusion(*columns, temperature=self.temperature)[None, None]
+            weight = None if rows.weight is None else rows.weight.squeeze(1)
+            columns = rows.values.squeeze(1), rows.targets.squeeze(1), weight
+            matrix, total = binary_logit_confusion(*columns, temperature=self.temperature)
+            return matrix[None, None], total
         step = self.step or LinearStep(temperature=self.temperature)
         levels = self._thresholds(rows)
+        share, total = rows.shares()
         matrix = binary_soft_confusion(rows.logits.sigmoid(), rows.targets, levels, step, share)
-        return matrix + poison(rows.logits)
+        return matrix + poison(rows.logits), total
 
     def _thresholds(self, rows: Batch) -> Tensor | float:
         """The thresholds for labels, in the type of the logits."""

@@ -23,7 +23,14 @@ from evalign.metrics._named import (
 )
 from evalign.metrics._paired import paired_error
 from evalign.metrics._ranking import auroc, average_precision
-from evalign.metrics._reading import as_constraint, as_constraints, as_metric, check_for_loss, metric
+from evalign.metrics._reading import (
+    as_constraint,
+    as_constraints,
+    as_metric,
+    check_for_loss,
+    metric,
+    resolve_classes,
+)
 from evalign.metrics._registry import NAMED
 from evalign.metrics._sweep import Sweep, sweep_thresholds, thresholds_between
 
@@ -32,6 +39,6 @@ __all__ = [
     "MetricAccumulator", "Sweep", "accuracy", "as_batch", "as_constraint", "as_constraints", "as_metric",
     "auroc", "average_precision", "balanced_accuracy", "check_class_weights", "check_for_loss",
     "cohen_kappa", "cost", "count_batch", "f1", "fbeta", "gmean", "hard_confusion", "informedness",
-    "jaccard", "label_confusion", "mcc", "metric", "paired_error", "precision", "recall", "specificity",
-    "sweep_thresholds", "thresholds_between",
+    "jaccard", "label_confusion", "mcc", "metric", "paired_error", "precision", "recall", "resolve_classes",
+    "specificity", "sweep_thresholds", "thresholds_between",
 ]  # fmt: skip

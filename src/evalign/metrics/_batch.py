@@ -27,7 +27,7 @@ class Batch:
     values: Tensor
     #: Class indices (n,), soft class targets (n, d), or labels (n, columns) as floats.
     targets: Tensor
-    #: Weights (n,) for classes, (n, columns) for labels; None if all are 1.
+    #: Weights (n,) for classes, (n, columns) for labels; a mask if some are ignored; None if all are 1.
     weight: Tensor | None
 
     @property
@@ -40,8 +40,9 @@ class Batch:
         if self.weight is None:
             shape = self.targets.shape[:1] if self.task == "multiclass" else self.targets.shape
             return self.values.new_full(shape, 1 / max(shape.numel(), 1)), shape.numel()
-        total = self.weight.sum()
-        return self.weight / total.clamp_min(torch.finfo(total.dtype).tiny), total
+        weight = self.weight.to(self.values.dtype)
+        total = weight.sum()
+        return weight / total.clamp_min(torch.finfo(total.dtype).tiny), total
 
     def one_against_rest(self) -> Batch:
         """Classes as labels: the log-odds of each class against the rest; of two classes, of the second.
@@ -173,7 +174,8 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
         raise expected("targets", f"of shape {cells}", f"shape {tuple(targets.shape)}")
     if targets.is_floating_point():
         raise expected("targets", "to be class indices of an integer type", targets.dtype)
-    indices, weight = _mask_ignored(targets.reshape(-1).long(), d - 1, ignore_index, flat.dtype)
+    indices = (targets if targets.ndim == 1 else targets.reshape(-1)).long()
+    indices, weight = _mask_ignored(indices, d - 1, ignore_index)
     if class_weight is not None:
         of_class = class_weight.to(flat)[indices]
         weight = of_class if weight is None else weight * of_class
@@ -193,7 +195,7 @@ def _labels(
             wanted = f"of the logits' shape {tuple(logits.shape)}, (N, labels, ...)"
             raise expected("targets", wanted, f"shape {tuple(targets.shape)}")
         flat, labels = _flatten(logits), _flatten(targets)
-    labels, weight = _mask_ignored(labels.to(flat.dtype), 1, ignore_index, flat.dtype)
+    labels, weight = _mask_ignored(labels.to(flat.dtype), 1, ignore_index)
     if class_weight is not None:
         of_zero, of_one = class_weight.to(flat)
         of_class = of_zero + (of_one - of_zero) * labels
@@ -215,20 +217,19 @@ def _one_logit(logits: Tensor, targets: Tensor) -> Tensor:
     )
 
 
-def _mask_ignored(
-    targets: Tensor, highest: int, ignore_index: int | None, dtype: torch.dtype
-) -> tuple[Tensor, Tensor | None]:
-    """The targets with 0 where they are ignored, and weights with 0 there; None if none is ignored."""
+def _mask_ignored(targets: Tensor, highest: int, ignore_index: int | None) -> tuple[Tensor, Tensor | None]:
+    """The targets with 0 where they are ignored, and a mask of the others; None if none is ignored."""
     extremes = value_range(targets)
     inside = extremes is not None and extremes[0] >= 0 and extremes[1] <= highest
     if ignore_index is None or (inside and not 0 <= ignore_index <= highest):
         keep = None
     else:
         keep = targets != ignore_index
-        targets = torch.where(keep, targets, 0)
-    if not inside:
+        targets = targets * keep
+    # An accelerator itself stops the program at a class index out of range.
+    if not inside and (extremes is not None or targets.is_floating_point()):
         check_range("targets", targets, 0, highest, f"ignore_index is {ignore_index}.")
-    return targets, None if keep is None else keep.to(dtype)
+    return targets, keep
 
 
 def _cell_weight(sample_weight: Tensor, cells: Sequence[int]) -> Tensor:

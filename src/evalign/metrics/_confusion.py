@@ -21,6 +21,15 @@ def root(value: Tensor) -> Tensor:
     return value.masked_fill(empty, 1.0).sqrt().masked_fill(empty, 0.0)
 
 
+def divide_by_root(numerator: Tensor, square: Tensor) -> Tensor:
+    """Divide by a square root; 0 with gradient 0 where the square is 0 or, through rounding, negative.
+
+    >>> divide_by_root(torch.tensor([1.0, 1.0]), torch.tensor([4.0, 0.0]))
+    tensor([0.5000, 0.0000])
+    """
+    return numerator / square.masked_fill(square <= 0, torch.inf).sqrt()
+
+
 #: From this many classes on, the gradients of the three margins are added by hand.
 MANY = 64
 
@@ -68,11 +77,14 @@ class Confusion:
         self.skip_absent = skip_absent
         self.tp, self.actual, self.predicted = margins(matrix)
         self._rows = self.actual
+        self._total: Tensor | None = None
 
     @property
     def total(self) -> Tensor:
         """The weight of all rows."""
-        return self._rows.sum(-1, keepdim=True)
+        if self._total is None:
+            self._total = self._rows.sum(-1, keepdim=True)
+        return self._total
 
     @property
     def num_classes(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from evalign._errors import expected, is_integer, show
+from evalign._errors import expected, is_integer, show, suggest_similar
 from evalign._torch import weighted_mean
 from evalign.metrics._algebra import UNBOUNDED, Range
 from evalign.metrics._confusion import Confusion
@@ -135,7 +135,7 @@ class CountMetric(Metric):
         return weighted_mean(values, c.actual if average == "weighted" else c.present)
 
     def _over_labels(self, matrix: Tensor, skip_absent: bool) -> Tensor:
-        if self.average == "micro":
+        if self.average == "micro" or (matrix.shape[-3] == 1 and self.average not in ("weighted", None)):
             return self._averaged(matrix.sum(-3), skip_absent, "binary")
         values = self._averaged(matrix, skip_absent, "binary")
         if self.average is None:
@@ -237,6 +237,11 @@ class OneClass(Metric):
         self.needs_classes = self._index is None
 
     @property
+    def positive(self) -> int:
+        """The chosen class: of two, the one that counts as positive; 1 while its label is not resolved."""
+        return 1 if self._index is None else self._index
+
+    @property
     def degree(self) -> float | None:
         """The degree of the metric."""
         return self.metric.degree
@@ -245,8 +250,16 @@ class OneClass(Metric):
         """The metric with the index of its label among the classes."""
         index = find_class(self.key, classes) if self._index is None else self._index
         if index >= len(classes):
-            raise expected("class", f"in 0..{len(classes) - 1}", f"{index} in {self.name}")
+            is_label = str(index) in map(str, classes)
+            hint = f"A number is an index; write [{str(index)!r}] for the label." if is_label else ""
+            raise expected("class", f"in 0..{len(classes) - 1}", f"{index} in {self.name}", hint)
         return OneClass(self.metric, self.key, index)
+
+    def _find_absent(self, matrix: Tensor, labels: bool) -> Tensor | None:
+        assert self._index is not None
+        if labels and matrix.shape[-3] > 1:
+            return matrix[..., self._index, self.metric.positive, :].sum(-1) == 0
+        return (matrix.squeeze(-3) if labels else matrix)[..., self._index, :].sum(-1) == 0
 
     def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         return self._choose(self.metric._value(matrix, skip_absent), matrix.shape[:-1])
@@ -279,7 +292,8 @@ def find_class(label: Any, classes: Sequence[Any]) -> int:
     for same in (lambda one: one == label, lambda one: str(one) == str(label)):
         if any(same(one) for one in known):
             return [bool(same(one)) for one in known].index(True)
-    raise expected("class", f"to be one of {show(known)}", show(label))
+    hint = suggest_similar(str(label), map(str, known))
+    raise expected("class", f"to be one of {show(known)}", show(label), hint)
 
 
 def _is_decorated(function: Function) -> bool:

@@ -71,6 +71,13 @@ class Metric(ABC):
     def _over_labels(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         """The value over labels from (..., L, 2, 2); the matrix is already checked."""
 
+    def _find_absent(self, matrix: Tensor, labels: bool) -> Tensor | None:
+        """Where a class that the metric chooses has no true mass; None if it does not choose any.
+
+        The matrix is (..., d, d), or (..., L, 2, 2) with `labels`.
+        """
+        return None
+
     @property
     def is_scalar(self) -> bool:
         """Whether the metric gives one number from one confusion matrix.
@@ -300,6 +307,11 @@ class CombinedMetric(Metric):
         same = left is self.left and right is self.right
         return self if same else CombinedMetric(self.symbol, left, right)
 
+    def _find_absent(self, matrix: Tensor, labels: bool) -> Tensor | None:
+        parts = (part for part in (self.left, self.right) if isinstance(part, Metric))
+        absent = [one for one in (part._find_absent(matrix, labels) for part in parts) if one is not None]
+        return torch.stack(absent).any(0) if absent else None
+
     def _value(self, matrix: Tensor, skip_absent: bool) -> Tensor:
         return self._join(lambda part: part._value(matrix, skip_absent), matrix)
 
@@ -360,8 +372,20 @@ class Constraint:
         return Constraint(self.metric.with_classes(classes), self.sense, self.bound)
 
     def slack(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
-        """By how much the constraint is satisfied; negative where it is violated."""
-        return self._distance(self.metric(matrix, skip_absent=skip_absent))
+        """By how much the constraint is satisfied; negative where it is violated.
+
+        With `skip_absent`, as in a loss, a constraint on a class without true mass has the slack 0: nothing
+        is known about it.
+
+        >>> from evalign import metrics
+        >>> absent = torch.tensor([[3.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 0.0]])
+        >>> constraint = metrics.as_constraint("recall[2] >= 0.5")
+        >>> constraint.slack(absent), constraint.slack(absent, skip_absent=True)
+        (tensor(-0.5000), tensor(0.))
+        """
+        matrix = as_matrix(matrix)
+        distance = self._distance(self.metric(matrix, skip_absent=skip_absent))
+        return self._leave_out(distance, matrix, labels=False) if skip_absent else distance
 
     def slack_over_labels(self, matrix: Any, *, skip_absent: bool = False) -> Tensor:
         """The slack of a multilabel problem from one 2 x 2 matrix per label, as in `Metric.over_labels`.
@@ -371,7 +395,13 @@ class Constraint:
         >>> (metrics.f1() >= 0.5).slack_over_labels(labels)
         tensor(-0.1250)
         """
-        return self._distance(self.metric.over_labels(matrix, skip_absent=skip_absent))
+        matrix = as_matrix(matrix)
+        distance = self._distance(self.metric.over_labels(matrix, skip_absent=skip_absent))
+        return self._leave_out(distance, matrix, labels=True) if skip_absent else distance
+
+    def _leave_out(self, distance: Tensor, matrix: Tensor, labels: bool) -> Tensor:
+        absent = self.metric._find_absent(matrix, labels)
+        return distance if absent is None else distance.masked_fill(absent, 0.0)
 
     def _check_bound(self) -> None:
         """Refuse a bound that every confusion matrix satisfies, or none."""

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from evalign._errors import expected, is_number, show
 from evalign._torch import Constant, divide, weighted_mean
-from evalign.metrics._confusion import Confusion, root
+from evalign.metrics._confusion import Confusion, divide_by_root
 from evalign.metrics._counts import Average, CountMetric, find_class
 from evalign.metrics._metric import Metric, plain
+from evalign.metrics._overlap import OverlapMetric
 
 Beta = float | Sequence[float]
 #: Above this, F-beta equals recall and beta^2 may overflow the type of the counts.
@@ -45,7 +46,7 @@ def precision(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> precision()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.7500)
     """
-    return CountMetric(_precision, "precision", "tp / (tp + fp)", average=average, positive=positive)
+    return OverlapMetric(1.0, "precision", "tp / (tp + fp)", average=average, positive=positive)
 
 
 def recall(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -54,7 +55,7 @@ def recall(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> recall()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.6000)
     """
-    return CountMetric(_recall, "recall", "tp / (tp + fn)", average=average, positive=positive)
+    return OverlapMetric(0.0, "recall", "tp / (tp + fn)", average=average, positive=positive)
 
 
 def specificity(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -87,9 +88,10 @@ def fbeta(beta: Beta = 1.0, *, average: Average = "auto", positive: int = 1) -> 
     betas = [value if type(value) in (int, float) else float(value) for value in betas]
     chosen = betas if isinstance(beta, Sequence) else betas[0]
     formula = "(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)"
-    values = partial(_fbeta, beta=Constant(betas) if isinstance(beta, Sequence) else betas[0])
-    return CountMetric(
-        values, "fbeta", formula, average=average, positive=positive,
+    shares = [1 / (1 + value**2) for value in betas]
+    share = shares if isinstance(beta, Sequence) else shares[0]
+    return OverlapMetric(
+        share, "fbeta", formula, average=average, positive=positive,
         arguments={"beta": chosen}, params={"beta": chosen},
     )  # fmt: skip
 
@@ -100,8 +102,8 @@ def f1(*, average: Average = "auto", positive: int = 1) -> Metric:
     >>> f1()(torch.tensor([[8.0, 2.0], [4.0, 6.0]]))
     tensor(0.6667)
     """
-    values, formula = partial(_fbeta, beta=1.0), "2 tp / (2 tp + fp + fn)"
-    return CountMetric(values, "f1", formula, average=average, positive=positive, params={"beta": 1.0})
+    formula = "2 tp / (2 tp + fp + fn)"
+    return OverlapMetric(0.5, "f1", formula, average=average, positive=positive, params={"beta": 1.0})
 
 
 def jaccard(*, average: Average = "auto", positive: int = 1) -> Metric:
@@ -253,26 +255,8 @@ def _balanced_accuracy(c: Confusion) -> Tensor:
     return weighted_mean(c.recall, c.actual != 0).unsqueeze(-1)
 
 
-def _precision(c: Confusion) -> Tensor:
-    return c.precision
-
-
-def _recall(c: Confusion) -> Tensor:
-    return c.recall
-
-
 def _specificity(c: Confusion) -> Tensor:
     return divide(c.tn, c.total - c.actual)
-
-
-def _fbeta(c: Confusion, beta: float | Constant) -> Tensor:
-    if isinstance(beta, Constant):
-        if len(beta.values) != c.num_classes:
-            wanted = f"with one value for each of {c.num_classes} classes"
-            raise expected("beta", wanted, [plain(value) for value in beta.values.tolist()])
-        square = beta.like(c.tp) ** 2
-        return divide((1 + square) * c.tp, square * c.actual + c.predicted)
-    return divide((1 + beta**2) * c.tp, torch.add(c.predicted, c.actual, alpha=beta**2))
 
 
 def _jaccard(c: Confusion) -> Tensor:
@@ -290,24 +274,30 @@ def _gmean(c: Confusion) -> Tensor:
 
 
 def _mcc(c: Confusion) -> Tensor:
-    return divide(_excess_agreement(c), root(_spread(c.predicted) * _spread(c.actual)))
-
-
-def _excess_agreement(c: Confusion) -> Tensor:
-    """(c s - sum_k p_k t_k) / s^2, summed class by class so that rare classes are not lost to rounding."""
-    tp, fp, fn, tn = (divide(count, c.total) for count in (c.tp, c.fp, c.fn, c.tn))
-    return (tp * tn - fp * fn).sum(-1, keepdim=True)
-
-
-def _spread(counts: Tensor) -> Tensor:
-    """1 - sum_k p_k^2 of the shares p_k; exactly 0 if one class has everything."""
-    total = counts.sum(-1, keepdim=True)
-    return (divide(counts, total) * divide(total - counts, total)).sum(-1, keepdim=True)
+    t, p, not_t, not_p, missed = _shares(c)
+    return divide_by_root(_add_up(t * not_p) - _add_up(missed), _add_up(t * not_t) * _add_up(p * not_p))
 
 
 def _cohen_kappa(c: Confusion) -> Tensor:
-    disagreement = (divide(c.actual, c.total) * divide(c.total - c.predicted, c.total)).sum(-1, keepdim=True)
-    return divide(_excess_agreement(c), disagreement)
+    t, _, _, not_p, missed = _shares(c)
+    by_chance = _add_up(t * not_p)
+    return divide(by_chance - _add_up(missed), by_chance)
+
+
+def _shares(c: Confusion) -> tuple[Tensor, ...]:
+    """The shares t and p of the rows that are of a class or predicted as it, 1 - t, 1 - p, and that of fn.
+
+    (c s - sum_k p_k t_k) / s^2 is sum(t (1 - p)) - sum(fn) / s, disagreement by chance less that observed. If
+    one class has almost all rows, agreement is almost 1, and the other classes would be lost to its rounding.
+    """
+    not_predicted = _add_up(c.predicted) - c.predicted  # exactly 0 for a class that is always predicted
+    counts = [c.actual, c.predicted, c.total - c.actual, not_predicted, c.fn]
+    return divide(torch.stack(counts), c.total).unbind()
+
+
+def _add_up(values: Tensor) -> Tensor:
+    """The sum over classes, for the whole matrix."""
+    return values.sum(-1, keepdim=True)
 
 
 def _weighted_kappa(c: Confusion, power: int) -> Tensor:
@@ -340,7 +330,7 @@ def _read_frame(frame: Any, classes: Sequence[Any] | None) -> tuple[Any, list[An
         raise expected(
             "matrix", "with the same classes as index and columns", f"{show(rows)} and {show(columns)}"
         )
-    return frame[rows].to_numpy(), rows
+    return frame.to_numpy()[:, [columns.index(label) for label in rows]], rows
 
 
 def _as_labels(classes: Sequence[Any], count: int) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from inspect import signature
 from typing import Any, Literal, TypeGuard, overload
 
@@ -158,6 +158,18 @@ def as_constraints(definitions: ConstraintsLike) -> tuple[Constraint, ...]:
     if not isinstance(definitions, list | tuple):
         raise expected("constraints", "to be a list of constraints or texts", show(definitions))
     return tuple(as_constraint(one) for one in definitions)
+
+
+def resolve_classes(
+    metric: Metric, constraints: Iterable[Constraint], classes: Iterable[Any]
+) -> tuple[Metric, tuple[Constraint, ...]]:
+    """Replace the labels of classes in a metric and its constraints by their indices; see `with_classes`.
+
+    >>> resolve_classes(as_metric("recall['b']"), as_constraints("precision['a'] >= 0.9"), ["a", "b"])
+    (Metric("recall['b']"), (Constraint("precision['a'] >= 0.9"),))
+    """
+    known = list(classes)
+    return metric.with_classes(known), tuple(one.with_classes(known) for one in constraints)
 
 
 def check_for_loss(metric: Metric, constraints: Sequence[Constraint] = ()) -> None:

@@ -33,8 +33,10 @@ class Sweep:
         return self.matrices[torch.as_tensor(np.searchsorted(-self.levels, -thresholds, side="right"))]
 
 
-def sweep_thresholds(scores: Floats, positive: NDArray[np.bool_], weight: Any = None) -> Sweep:
+def sweep_thresholds(scores: Floats, positive: NDArray[Any], weight: Any = None) -> Sweep:
     """Count the confusion matrix of every threshold with one sort, in O(n log n).
+
+    A row may also be positive in part: a number in [0, 1].
 
     >>> sweep = sweep_thresholds(np.array([0.2, 0.6]), np.array([False, True]))
     >>> sweep.thresholds.tolist(), sweep.at(np.array([0.5]))
@@ -42,10 +44,10 @@ def sweep_thresholds(scores: Floats, positive: NDArray[np.bool_], weight: Any = 
              [0., 1.]]], dtype=torch.float64))
     """
     order = np.argsort(scores)[::-1]
-    ranked, truth = scores[order], positive[order]
+    ranked, truth = scores[order], positive[order].astype(np.float64)
     mass = np.ones(len(order)) if weight is None else weight[order]
     last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    tp, fp = (np.append(0.0, np.cumsum(mass * side)[last]) for side in (truth, ~truth))
+    tp, fp = (np.append(0.0, np.cumsum(mass * side)[last]) for side in (truth, 1 - truth))
     cells = np.stack([fp[-1] - fp, fp, tp[-1] - tp, tp], axis=-1)
     return Sweep(ranked[last], torch.from_numpy(cells.reshape(-1, 2, 2)))
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from evalign._errors import expected
-from evalign._torch import check_indices
+from evalign._torch import check_indices, poison
+from evalign.softsets._memberships import soft_assign
 from evalign.softsets._steps import Step
 
 
@@ -32,6 +33,15 @@ def soft_confusion(
     if targets.ndim == 2:
         return targets.to(memberships.dtype).mT @ memberships
     return memberships.new_zeros(d, d).index_add(0, targets, memberships)
+
+
+def plain_confusion(
+    logits: Tensor, targets: Tensor, weight: Tensor | None, temperature: float, step: Step | None = None
+) -> Tensor:
+    """The matrix (d, d) of logits (n, d) or (N, S, d) by plain formulas; NaN if a logit is NaN or +inf."""
+    rows = logits.flatten(0, -2)
+    memberships = soft_assign(rows.softmax(-1), temperature, step=step)
+    return soft_confusion(memberships, targets, rows.shape[1], weight) + poison(rows.amax(-1))
 
 
 def binary_soft_confusion(

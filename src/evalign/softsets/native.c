@@ -1,5 +1,14 @@
 /* The soft confusion matrix of logits and its gradient, each in one pass over the rows: what `_fused.py` does
-   with PyTorch, whose notation is used here. Nothing of the size of the logits is kept in between.
+   with PyTorch. Nothing of the size of the logits is kept in between.
+
+   Everything is scaled so that the dynamic threshold is 1: with e = exp(logit) and e_1 >= e_2 the two largest,
+   x = 2 e / (e_1 + e_2). The memberships before normalisation are, with a = 1 - 2.5 T and b = 1 + 2.5 T,
+
+       f(x) = s1 x                       for x <= a,             s1 = T / a
+              T + s2 (x - a)             between a and b,        s2 = (1 - 2 T) / (5 T)
+              1 - T + s3 (x - b)         for x > b,              s3 = T / (X - b),   X = sum(x)
+
+   plus a constant, the floor, at T = 0.4, where the first piece is empty.
 
    A tile holds LANES rows side by side, class by class, whatever the strides of the logits are, so that the
    compiler vectorises every loop over lanes. With many classes that are neighbours in memory, a tile holds one row
@@ -23,38 +32,46 @@
 enum { LANES = 16, MANY = 64, MAX_THREADS = 64 };
 enum { DONE, WRONG_TARGET, NO_MEMORY };
 
-/* The arguments of one thread. Row r is at logits[(r / inner) * stride[0] + (r % inner) * stride[1]], and its
-   next class is stride[2] further. */
+/* What is asked for, and the share of one thread; `_native.py` has the same fields. Row r is at
+   logits[(r / inner) * stride[0] + (r % inner) * stride[1]], and its next class is stride[2] further. */
 typedef struct {
-    const void *logits, *weight, *gradient;
+    const void *logits, *labels, *weight, *gradient; /* labels: of one logit per row; weight: 1 if it is NULL */
     const int64_t *targets;
-    int64_t inner, classes, stride[3], out_stride[3], start, stop;
-    const double *step; /* T, a, b, s1, s2, floor */
+    void *out; /* the matrix, or the gradient of the logits if that of the matrix is given */
+    int64_t rows, inner, classes, stride[3], out_stride[3];
+    double step[6]; /* T, a, b, s1, s2, floor */
+    double total;   /* the weight of all rows */
+    int64_t is_double, threads;
+    /* Of one thread: */
     double *matrix;
-    void *out;
-    int status;
+    int64_t start, stop, status;
 } Job;
 
 typedef void *(*Worker)(void *);
 
+static inline int64_t find_row(const Job *job, const int64_t *stride, int64_t row) {
+    if (row < job->inner) return row * stride[1]; /* without a slow division */
+    return row / job->inner * stride[0] + row % job->inner * stride[1];
+}
+
 /* Share the rows among threads. Threads live as long as the call, so there is nothing to shut down or to fork. */
-static int run(Worker worker, Job job, int64_t rows, int threads, double *matrices) {
+static int run(Worker worker, const Job *job, double *matrices) {
     Job jobs[MAX_THREADS];
     pthread_t handles[MAX_THREADS];
     int started[MAX_THREADS], status = DONE;
-    for (int t = 0; t < threads; t++) {
-        jobs[t] = job;
-        jobs[t].start = rows * t / threads;
-        jobs[t].stop = rows * (t + 1) / threads;
-        if (matrices) jobs[t].matrix = matrices + t * job.classes * job.classes;
+    for (int64_t t = 0; t < job->threads; t++) {
+        jobs[t] = *job;
+        jobs[t].start = job->rows * t / job->threads;
+        jobs[t].stop = job->rows * (t + 1) / job->threads;
+        if (matrices) jobs[t].matrix = matrices + t * job->classes * job->classes;
         started[t] = t > 0 && pthread_create(&handles[t], NULL, worker, &jobs[t]) == 0;
     }
-    for (int t = 0; t < threads; t++) {
+    for (int64_t t = 0; t < job->threads; t++) {
         if (started[t])
             pthread_join(handles[t], NULL);
         else
             worker(&jobs[t]);
-        if (jobs[t].status != DONE) status = jobs[t].status;
+        if (jobs[t].status != DONE) status = (int)jobs[t].status;
     }
     return status;
 }
@@ -90,6 +107,33 @@ uint32_t source_checksum(void) { return CHECKSUM; }
 #define LARGEST 1.7976931348623157e308
 #define ORDER 13
 #include "native.c"
+
+/* The gradient of the logits if that of the matrix is given. Otherwise the matrix (d, d) divided by the weight of
+   all rows, which is also returned: 0 if there is none, NaN everywhere if a logit is NaN or +inf. */
+int confusion(Job *job) {
+    const int64_t cells = job->classes * job->classes;
+    Worker worker = job->is_double ? process_double : process_float;
+    if (job->classes == 2) worker = job->is_double ? process_two_double : process_two_float;
+    job->threads = job->threads < 1 ? 1 : job->threads > MAX_THREADS ? MAX_THREADS : job->threads;
+    job->status = DONE;
+    if (job->gradient) return run(worker, job, NULL);
+    double *matrices = calloc((size_t)(job->threads * cells), sizeof(double)), total = 0;
+    if (!matrices) return NO_MEMORY;
+    const int status = run(worker, job, matrices);
+    for (int64_t t = 1; t < job->threads; t++)
+        for (int64_t cell = 0; cell < cells; cell++) matrices[cell] += matrices[t * cells + cell];
+    for (int64_t cell = 0; cell < cells; cell++) total += matrices[cell];
+    for (int64_t cell = 0; cell < cells; cell++) {
+        const double share = total == 0 ? 0 : matrices[cell] / total;
+        if (job->is_double)
+            ((double *)job->out)[cell] = share;
+        else
+            ((float *)job->out)[cell] = (float)share;
+    }
+    job->total = total;
+    free(matrices);
+    return status;
+}
 
 #else
 
@@ -132,6 +176,12 @@ static INLINE int NAME(open_tile)(NAME(Tile) *tile, const Job *job, int tiles) {
     return tile->x != NULL;
 }
 
+/* The weight of a row in the matrix, of which its gradient is a share. */
+static INLINE REAL NAME(weigh)(const Job *job, int64_t row) {
+    const REAL weight = job->weight ? ((const REAL *)job->weight)[row] : 1;
+    return job->gradient ? weight / (REAL)job->total : weight;
+}
+
 /* Find the next rows. Lanes that are left over repeat the last row, with weight 0. */
 static INLINE int NAME(find_rows)(NAME(Tile) *tile, const Job *job, int64_t row) {
     int64_t outer = row / job->inner, inner = row % job->inner;
@@ -140,7 +190,7 @@ static INLINE int NAME(find_rows)(NAME(Tile) *tile, const Job *job, int64_t row)
         tile->offset[i] = outer * job->stride[0] + inner * job->stride[1];
         tile->out_offset[i] = outer * job->out_stride[0] + inner * job->out_stride[1];
         tile->target[i] = job->targets[row];
-        tile->weight[i] = i < tile->used ? ((const REAL *)job->weight)[row] : 0;
+        tile->weight[i] = i < tile->used ? NAME(weigh)(job, row) : 0;
         if (tile->target[i] < 0 || tile->target[i] >= job->classes) return 0;
         if (i + 1 >= tile->used) continue;
         row++;
@@ -338,10 +388,11 @@ static INLINE void NAME(differentiate)(NAME(Tile) *tile, const Job *job) {
     }
 }
 
-VECTORISED static void *NAME(count_rows)(void *argument) {
+VECTORISED static void *NAME(process)(void *argument) {
     Job *job = argument;
+    const int64_t d = job->classes;
     NAME(Tile) tile;
-    if (!NAME(open_tile)(&tile, job, 1)) {
+    if (!NAME(open_tile)(&tile, job, job->gradient ? 2 : 1)) {
         job->status = NO_MEMORY;
         return NULL;
     }
@@ -350,66 +401,78 @@ VECTORISED static void *NAME(count_rows)(void *argument) {
             job->status = WRONG_TARGET;
             break;
         }
-        NAME(read_rows)(&tile, job->logits, tile.offset, job->classes, job->stride[2], (REAL)-INFINITY, tile.x);
-        if (!NAME(measure)(&tile, job->classes, job->step)) job->matrix[0] = NAN;
-        NAME(count)(&tile, job->classes, job->step, job->matrix);
-    }
-    free(tile.x);
-    return NULL;
-}
-
-VECTORISED static void *NAME(differentiate_rows)(void *argument) {
-    Job *job = argument;
-    NAME(Tile) tile;
-    if (!NAME(open_tile)(&tile, job, 2)) {
-        job->status = NO_MEMORY;
-        return NULL;
-    }
-    for (int64_t row = job->start; row < job->stop; row += tile.used) {
-        if (!NAME(find_rows)(&tile, job, row)) {
-            job->status = WRONG_TARGET;
-            break;
+        NAME(read_rows)(&tile, job->logits, tile.offset, d, job->stride[2], (REAL)-INFINITY, tile.x);
+        const int valid = NAME(measure)(&tile, d, job->step);
+        if (job->gradient) {
+            NAME(differentiate)(&tile, job);
+            NAME(write_rows)(&tile, job->out, tile.out_offset, d, job->out_stride[2], tile.value);
+        } else {
+            if (!valid) job->matrix[0] = NAN;
+            NAME(count)(&tile, d, job->step, job->matrix);
         }
-        NAME(read_rows)(&tile, job->logits, tile.offset, job->classes, job->stride[2], (REAL)-INFINITY, tile.x);
-        NAME(measure)(&tile, job->classes, job->step);
-        NAME(differentiate)(&tile, job);
-        NAME(write_rows)(&tile, job->out, tile.out_offset, job->classes, job->out_stride[2], tile.value);
     }
     free(tile.x);
     return NULL;
 }
 
-/* The matrix (d, d) of rows (shape[0], shape[1], shape[2] = d), targets and weights; NaN everywhere if a logit
-   is NaN or +inf. */
-int NAME(confusion)(const REAL *logits, const int64_t *shape, const int64_t *stride, const int64_t *targets,
-                    const REAL *weight, const double *step, int threads, REAL *matrix) {
-    const int64_t d = shape[2];
-    Job job = {.logits = logits, .targets = targets, .weight = weight, .step = step, .inner = shape[1],
-               .classes = d, .stride = {stride[0], stride[1], stride[2]}};
-    threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
-    double *matrices = calloc((size_t)threads * d * d, sizeof(double));
-    if (!matrices) return NO_MEMORY;
-    const int status = run(NAME(count_rows), job, shape[0] * shape[1], threads, matrices);
-    double invalid = 0;
-    for (int t = 0; t < threads; t++) invalid += 0 * matrices[t * d * d];
-    for (int64_t cell = 0; cell < d * d; cell++) {
-        double sum = invalid;
-        for (int t = 0; t < threads; t++) sum += matrices[t * d * d + cell];
-        matrix[cell] = (REAL)sum;
-    }
-    free(matrices);
-    return status;
+/* The log-odds of class 1 of two: a logit, or the difference of two; NaN if one is NaN or +inf. */
+static INLINE REAL NAME(read_odds)(const Job *job, int64_t row) {
+    const REAL *logits = (const REAL *)job->logits + find_row(job, job->stride, row);
+    if (job->labels) return *logits + 0 * *logits;
+    const REAL zero = logits[0], one = logits[job->stride[2]], difference = one - zero;
+    if (!(zero <= LARGEST && one <= LARGEST)) return NAN;
+    return difference > LARGEST ? LARGEST : difference < -LARGEST ? -LARGEST : difference;
 }
 
-/* The gradient of the logits, given that of the matrix. */
-int NAME(confusion_gradient)(const REAL *logits, const int64_t *shape, const int64_t *stride,
-                             const int64_t *targets, const REAL *weight, const double *step, int threads,
-                             const REAL *gradient, const int64_t *out_stride, REAL *out) {
-    Job job = {.logits = logits, .targets = targets, .weight = weight, .step = step, .inner = shape[1],
-               .classes = shape[2], .stride = {stride[0], stride[1], stride[2]}, .gradient = gradient,
-               .out_stride = {out_stride[0], out_stride[1], out_stride[2]}, .out = out};
-    threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
-    return run(NAME(differentiate_rows), job, shape[0] * shape[1], threads, NULL);
+/* Two classes: the threshold is 1/2 and the memberships already sum to 1. The label of a row of one logit is 0, 1
+   or the probability of class 1. */
+VECTORISED static void *NAME(process_two)(void *argument) {
+    Job *job = argument;
+    const REAL low = (REAL)job->step[1] / 2, width = 1 - 2 * low, floor = job->step[5];
+    const REAL flat = 2 * (REAL)job->step[3], steep = 2 * (REAL)job->step[4], *cost = job->gradient;
+    const REAL of_zero = cost ? cost[1] - cost[0] : 0, of_one = cost ? cost[3] - cost[2] : 0;
+    for (int64_t row = job->start; row < job->stop; row += LANES) {
+        const int used = job->stop - row < LANES ? (int)(job->stop - row) : LANES;
+        REAL z[LANES], y[LANES], weight[LANES], p[LANES], result[LANES], *out = job->out;
+        for (int i = 0; i < LANES; i++) {
+            const int64_t kept = row + (i < used ? i : 0);
+            z[i] = NAME(read_odds)(job, kept);
+            y[i] = job->labels ? ((const REAL *)job->labels)[kept] : (REAL)job->targets[kept];
+            weight[i] = i < used ? NAME(weigh)(job, kept) : 0;
+            if (job->targets && (job->targets[kept] < 0 || job->targets[kept] > 1)) job->status = WRONG_TARGET;
+        }
+        EACH_LANE {
+            const REAL e = NAME(exponential)(z[i] > 0 ? -z[i] : z[i]), larger = 1 / (1 + e);
+            p[i] = z[i] > 0 ? larger : e * larger;
+        }
+        if (cost) {
+            EACH_LANE {
+                const REAL slope = p[i] > low && p[i] < low + width ? steep : flat;
+                const REAL value = weight[i] * (of_zero + y[i] * (of_one - of_zero));
+                result[i] = value * slope * p[i] * (1 - p[i]);
+            }
+            for (int i = 0; i < used; i++) {
+                REAL *place = out + find_row(job, job->out_stride, row + i);
+                if (!job->labels) *place = -result[i];
+                place[job->out_stride[2]] = result[i];
+            }
+        } else {
+            REAL cells[4] = {0, 0, 0, 0};
+            EACH_LANE {
+                const REAL over = p[i] - low, middle = over < 0 ? 0 : over < width ? over : width;
+                result[i] = floor + flat * p[i] + (steep - flat) * middle + 0 * z[i];
+            }
+            for (int i = 0; i < LANES; i++) {
+                const REAL positive = weight[i] * y[i], negative = weight[i] - positive;
+                cells[0] += negative * (1 - result[i]);
+                cells[1] += negative * result[i];
+                cells[2] += positive * (1 - result[i]);
+                cells[3] += positive * result[i];
+            }
+            for (int cell = 0; cell < 4; cell++) job->matrix[cell] += cells[cell];
+        }
+    }
+    return NULL;
 }
 
 #undef MEMBERSHIP

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from evalign._errors import check_integer, expected
-from evalign._torch import world_size
+from evalign._torch import as_number, world_size
 from evalign.losses import Measure, MetricLoss
 
 MicroBatch = tuple[Tensor, Tensor, Tensor | None]
@@ -109,7 +109,7 @@ class ExactStep:
             value = value + self.loss.anchor * part.entropy
         world = world_size() if self.loss.sync else 1
         # Without any weight the matrix and its gradient are 0; a test of the total would wait for the device.
-        share = torch.as_tensor(part.total).to(value) / torch.as_tensor(total).to(value).clamp_min(_TINY)
+        share = as_number(part.total, value) / as_number(total, value).clamp_min(_TINY)
         value = world * share.detach() * value
         value = value if self.scaler is None else self.scaler.scale(value)
         value.backward()  # type: ignore[no-untyped-call]

@@ -32,7 +32,8 @@ class EpochMetric(Metric):
     of the epoch. Create it in `__init__` of the module, as any `torchmetrics.Metric`.
 
     With several processes, Lightning's `DistributedSampler` repeats rows if the processes would otherwise
-    have different numbers of them; these count twice.
+    have different numbers of them; these count twice, unless the `DataLoader` for validation has a sampler
+    without repetitions: `UnrepeatedDistributedSampler` of `lightning.pytorch.overrides.distributed`.
 
     Args:
         metric: A `MetricLoss`, whose value is that in `eval()` mode, or anything that is a metric: `"f1"`.
