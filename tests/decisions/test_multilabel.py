@@ -1,13 +1,17 @@
 """Multilabel rules: thresholds against brute force, label by label and jointly."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
 from evalign import metrics
-from evalign.decisions import fit_rule
+from evalign.decisions import fit_rule as fit_any_rule
+
+#: The best rule on the very rows it is fitted on, which brute force can find, too.
+fit_rule = partial(fit_any_rule, evidence="labels")
 
 
 def rows(generator, n, labels, tied=False):

@@ -71,7 +71,7 @@ def test_broken_texts_are_refused(name):
 
 
 def test_newer_texts_ask_for_an_upgrade():
-    with pytest.raises(ValueError, match="format 3 or older, but got 99. Upgrade"):
+    with pytest.raises(ValueError, match="format 4 or older, but got 99. Upgrade"):
         DecisionRule.from_json(text(format=99))
 
 

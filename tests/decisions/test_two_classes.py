@@ -1,13 +1,17 @@
 """Two classes: the rule against all n + 1 thresholds, judged by scikit-learn and plain counts."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef
 
 from evalign import metrics
-from evalign.decisions import fit_rule
+from evalign.decisions import fit_rule as fit_any_rule
+
+#: The best rule on the very rows it is fitted on, which brute force can find, too.
+fit_rule = partial(fit_any_rule, evidence="labels")
 
 
 def custom(c):

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from evalign._typing import Floats, Indices
+from evalign.decisions._fixed_point import normalise
 from evalign.decisions._goal import Goal, Standing
 from evalign.metrics import hard_confusion
 
@@ -67,9 +68,8 @@ class Candidate:
 
     @classmethod
     def of(cls, weights: Floats, data: RuleData, goal: Goal) -> Candidate:
-        """Evaluate weights, scaled to [0, 1] with a 0 in each row, which gives the same rule."""
-        shifted = weights - weights.min(1, keepdims=True)
-        weights = shifted / max(float(shifted.max()), 1e-300)
+        """Evaluate weights, scaled to [0, 1]."""
+        weights = normalise(weights)
         return cls.by_scores(weights, data.p @ weights, data, goal)
 
     @classmethod

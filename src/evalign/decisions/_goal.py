@@ -67,12 +67,17 @@ class Goal:
     rows: float = math.inf
     labels: bool = False
 
-    def evaluate(self, matrices: Tensor) -> tuple[Tensor, Tensor]:
-        """The slack of the tightest constraint and the value (higher is better) of each matrix in a batch."""
+    def evaluate(self, matrices: Tensor, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The slack of the tightest constraint and the value (higher is better) of each matrix in a batch.
+
+        Constraints are judged by the matrices `counted` by labels, if the others are not.
+        """
         block = max(1, BLOCK // matrices[0].numel())
+        sides = matrices, matrices if counted is None else counted
         if len(matrices) <= block:
-            return self._evaluate(matrices)
-        slacks, values = zip(*(self._evaluate(part) for part in torch.split(matrices, block)), strict=True)
+            return self._evaluate(*sides)
+        parts = zip(*(torch.split(side, block) for side in sides), strict=True)
+        slacks, values = zip(*(self._evaluate(*part) for part in parts), strict=True)
         return torch.cat(slacks), torch.cat(values)
 
     def standing(self, matrix: Tensor) -> Standing:
@@ -80,9 +85,9 @@ class Goal:
         slack, value = self.evaluate(matrix[None])
         return Standing(float(slack[0]), float(value[0]))
 
-    def best(self, matrices: Tensor, prefer: Tensor) -> int:
+    def best(self, matrices: Tensor, prefer: Tensor, counted: Tensor | None = None) -> int:
         """The index of the best matrix; among equals, the one with the smallest `prefer`."""
-        slack, value = self.evaluate(matrices)
+        slack, value = self.evaluate(matrices, counted)
         if self.constraints:
             tied = _top(slack.clamp_max(0.0), ROUNDING)
             tied &= _top(value.masked_fill(~tied, -math.inf), 1e-12)
@@ -94,11 +99,11 @@ class Goal:
         """The metric itself, without a change of sign."""
         return float(self._of(self.metric)(matrix))
 
-    def _evaluate(self, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, matrices: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
         value = self.metric.sign * self._of(self.metric)(matrices)
         slack = torch.full_like(value, math.inf)
         for constraint in self.constraints:
-            slack = torch.minimum(slack, self.slack(constraint, matrices))
+            slack = torch.minimum(slack, self.slack(constraint, counted))
         if self.constraints:
             slack = slack.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
             slack = slack.masked_fill(slack.abs() <= ROUNDING, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,17 +11,44 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evalign._typing import Floats
+from evalign._typing import Floats, Indices
+from evalign.decisions._evidence import Evidence, Fitted, collect_evidence, label_share
 from evalign.decisions._goal import BLOCK, Goal
+from evalign.decisions._rule import DecisionRule
 from evalign.metrics import Sweep, sweep_thresholds, thresholds_between
 
 #: The most common thresholds tried.
 MAX_LEVELS = 4096
 
 
-def best_thresholds(
-    scores: Floats, y: NDArray[np.bool_], weight: Floats, goal: Goal
-) -> tuple[Floats, Tensor]:
+def fit_label_thresholds(
+    p: Floats,
+    y: Indices,
+    weights: Floats,
+    goal: Goal,
+    kind: Evidence,
+    seed: int,
+    start: Any = None,
+) -> Iterator[Fitted]:
+    """Fit a rule for each row of weights (F, n)."""
+    for weight in weights:
+        q, belief, scalings = p, y.astype(np.float64), start
+        if kind != "labels":
+            columns = [
+                collect_evidence(
+                    np.stack([1 - own, own], axis=1), truth, weight[None], "probabilities", start and start[k]
+                )[0]
+                for k, (own, truth) in enumerate(zip(p.T, y.T, strict=True))
+            ]
+            q, scalings = np.stack([one.q[:, 1] for one in columns], axis=1), [one.scaling for one in columns]
+            sides = list(zip(q.T, y.T == 1, strict=True))
+            share = label_share(sides, weight) if kind == "mixed" else 0.0
+            belief = share * belief + (1 - share) * q
+        thresholds, _ = best_thresholds(p, belief, weight, goal)
+        yield Fitted(DecisionRule(None, None, thresholds, goal.metric.name, math.nan), q, scalings)
+
+
+def best_thresholds(scores: Floats, y: NDArray[Any], weight: Floats, goal: Goal) -> tuple[Floats, Tensor]:
     """One threshold per column of scores (n, L), on these rows never worse than one for all.
 
     Starts: 0.5 for all, the best common threshold, and the fixed point in which each label has the

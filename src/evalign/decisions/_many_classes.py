@@ -1,31 +1,62 @@
 """More than two classes: the weights W whose rule argmax_j sum_i p_i W_ij is best.
 
-Three steps. Starts: argmax, classes weighted by rarity, one threshold per class. Fixed point: the best
-rule is argmax of p W with W = dM/dC at its own confusion matrix, so W is recomputed there repeatedly,
-also with averaging as in Frank-Wolfe. Coordinates: one entry of W at a time is set to its best value.
-
-References:
-    Narasimhan et al. (2015), Consistent multiclass algorithms for complex performance measures.
+By labels, every row counts, and the best rule is searched in three steps. Starts: argmax, classes weighted
+by rarity, one threshold per class. Fixed points of the cost matrix. Coordinates: one entry of W at a time is
+set to its best value.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 
 from evalign import metrics
-from evalign._typing import Floats
+from evalign._typing import Floats, Indices
 from evalign.decisions._coordinates import MANY, Candidate, RuleData, ascend
-from evalign.decisions._goal import Goal
+from evalign.decisions._evidence import Evidence, Fitted, collect_evidence
+from evalign.decisions._fixed_point import best_fixed_points, iterate_costs
+from evalign.decisions._goal import Goal, Standing
+from evalign.decisions._rule import DecisionRule
+from evalign.decisions._scaling import Scaling
 from evalign.decisions._two_classes import best_threshold
+
+#: The most numbers of probabilities for which all sets of rows are fitted at once.
+AT_ONCE = 1_000_000
+
+
+def fit_weights(
+    p: Floats,
+    y: Indices,
+    weights: Floats,
+    goal: Goal,
+    kind: Evidence,
+    seed: int,
+    start: Scaling | None = None,
+) -> Iterator[Fitted]:
+    """Fit a rule for each row of weights (F, n)."""
+    classes, name = np.arange(p.shape[1]), goal.metric.name
+    if kind == "labels":
+        for weight in weights:
+            best = best_weights(RuleData(p, y, weight), goal, seed)
+            yield Fitted(DecisionRule(classes, best.weights, None, name, math.nan), p)
+        return
+    truth = np.eye(len(classes))[y]
+    for some in [weights] if p.size * len(weights) <= AT_ONCE else weights[:, None]:
+        known = collect_evidence(p, y, some, kind, start)
+        q = np.stack([one.q for one in known])
+        mass = np.stack([one.mix(truth) for one in known]) * some[:, :, None]
+        for best, one in zip(best_fixed_points(q, mass, goal), known, strict=True):
+            rule = DecisionRule(classes, best, None, name, math.nan, scaling=one.scaling)
+            yield Fitted(rule, one.q, one.scaling)
 
 
 def best_weights(data: RuleData, goal: Goal, seed: int) -> Candidate:
     """Search the best weights; on these rows never worse than argmax or one threshold per class."""
     starts = [Candidate.of(weights, data, goal) for weights in _starts(data, goal)]
-    candidates = starts + [other for start in starts for other in _fixed_point(start, data, goal)]
+    candidates = starts + list(_fixed_points(starts, data, goal))
     shortlist = _distinct(candidates)[: 1 if data.d > MANY else 3] + _random_starts(data, goal, seed)
     best = shortlist[0]
     for start in shortlist:
@@ -48,35 +79,23 @@ def _starts(data: RuleData, goal: Goal) -> Iterator[Floats]:
 def _one_vs_rest_threshold(data: RuleData, goal: Goal, j: int) -> float:
     side = data.p[:, j], data.y == j, data.weight
     try:
-        return best_threshold(*side, Goal(goal.metric))[0]
+        return best_threshold(*side, Goal(goal.metric))
     except (ValueError, RuntimeError, IndexError):  # the metric needs exactly d classes
-        return best_threshold(*side, Goal(metrics.f1()))[0]
+        return best_threshold(*side, Goal(metrics.f1()))
 
 
-def _fixed_point(start: Candidate, data: RuleData, goal: Goal, steps: int = 8) -> Iterator[Candidate]:
-    """Iterate W = dM/dC at the matrix of W's own rule, with and without averaging matrices."""
-    for pressure in (0.0, 1.0, 10.0) if goal.constraints else (0.0,):
-        for averaged in (False, True):
-            matrix = start.matrix
-            for step in range(steps):
-                weights = _gradient(goal, matrix, pressure)
-                if not np.isfinite(weights).all() or not weights.any():
-                    break
-                newest = Candidate.of(weights, data, goal)
-                yield newest
-                if np.array_equal(newest.matrix, matrix):
-                    break
-                share = 2.0 / (step + 3) if averaged else 1.0
-                matrix = (1 - share) * matrix + share * newest.matrix
-
-
-def _gradient(goal: Goal, matrix: Floats, pressure: float) -> Floats:
-    """The cost matrix of the metric, plus `pressure` times that of each constraint."""
-    point = torch.from_numpy(matrix)
-    weights = goal.metric.sign * goal.metric.gradient(point)
-    for constraint in goal.constraints if pressure else ():
-        weights = weights + pressure * constraint.sign * constraint.metric.gradient(point)
-    return weights.numpy()
+def _fixed_points(starts: list[Candidate], data: RuleData, goal: Goal) -> Iterator[Candidate]:
+    """Iterate W = dM/dC from each start, with and without averaging, and more or less forced to comply."""
+    truth = np.eye(data.d)[data.y] * data.weight[:, None]
+    forces = (0.0, 1.0, 10.0) if goal.constraints else (0.0,)
+    settings = [(start.weights, averaged, force)
+                for start in starts for force in forces for averaged in (False, True)]  # fmt: skip
+    first, averaged, force = (np.array(column) for column in zip(*settings, strict=True))
+    for weights, matrices in iterate_costs(
+        data.p[None], truth[None], first[None], goal, averaged, pressure=force if goal.constraints else None
+    ):
+        standings = map(Standing, *(side.tolist() for side in goal.evaluate(torch.from_numpy(matrices[0]))))
+        yield from map(Candidate, weights[0], matrices[0], standings)
 
 
 def _random_starts(data: RuleData, goal: Goal, seed: int, most: int = 4) -> list[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 from evalign._errors import expected, is_number, show
 from evalign._files import FORMAT, upgrade
 from evalign.decisions._inputs import as_probabilities
+from evalign.decisions._scaling import Scaling
+
+
+class Gain(NamedTuple):
+    """How much better something is, and the standard error of that."""
+
+    value: float
+    error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +27,8 @@ class DecisionRule:
     """How probabilities become classes: predict argmax_j sum_i p_i W_ij.
 
     For two classes this is "the second class if its probability is at least the threshold"; for multilabel
-    problems there is one threshold per label. Made by `fit_rule`.
+    problems there is one threshold per label. For more classes, p are first calibrated if there is a
+    `scaling`. Made by `fit_rule`.
 
     Attributes:
         classes: The class labels in the order of the columns; None for multilabel problems.
@@ -28,6 +37,9 @@ class DecisionRule:
         metric: The metric the rule was fitted for.
         value: The metric of the rule on the rows it was fitted on.
         violations: By how much each constraint is violated on those rows; empty if all are satisfied.
+        scaling: How probabilities of more than two classes are calibrated; None if they are used as they are.
+        gain_: How much better than without a rule the metric is on rows that the rule was not fitted on, and
+            the standard error of that; None if it was not estimated.
 
     >>> rule = DecisionRule(np.array(["no", "yes"]), np.diag([0.3, 0.7]), np.array([0.3]), "f1", 0.8)
     >>> rule.predict([0.2, 0.3, 0.9]).tolist()
@@ -42,6 +54,8 @@ class DecisionRule:
     metric: str
     value: float
     violations: dict[str, float] = field(default_factory=dict)
+    scaling: Scaling | None = None
+    gain_: Gain | None = None
 
     @property
     def feasible(self) -> bool:
@@ -78,7 +92,7 @@ class DecisionRule:
         if self.thresholds is not None:
             return np.asarray(p[:, 1] - self.thresholds[0])
         assert self.weights is not None
-        return np.asarray(p @ self.weights)
+        return np.asarray((p if self.scaling is None else self.scaling.calibrate(p)) @ self.weights)
 
     def to_json(self) -> str:
         """The rule as JSON text."""
@@ -96,6 +110,8 @@ class DecisionRule:
                 "metric": self.metric,
                 "value": self.value,
                 "violations": self.violations,
+                "scaling": self.scaling and [self.scaling.slope, *self.scaling.offsets.tolist()],
+                "gain": self.gain_,
             }
         )
 
@@ -144,7 +160,16 @@ def _restore(cls: type[DecisionRule], stored: dict[str, Any]) -> DecisionRule:
         raise expected("text", "with a metric and its value", f"{show(metric)[:30]}, {show(value)[:30]}")
     if not all(is_number(by) for by in violations.values()):
         raise expected("text", "with the violation of each constraint as a number", show(violations)[:60])
-    return cls(classes, weights, thresholds, metric, float(value), violations)
+    line, gain = _numbers(stored, "scaling"), _numbers(stored, "gain")
+    if line is not None and (classes is None or line.shape != (len(classes) + 1,) or line[0] <= 0):
+        raise expected("text", "with a slope > 0 and an offset per class", show(stored["scaling"])[:60])
+    if gain is not None and (gain.shape != (2,) or gain[1] < 0):
+        raise expected("text", "with a gain and its error", show(stored["gain"])[:60])
+    return cls(
+        classes, weights, thresholds, metric, float(value), violations,
+        None if line is None else Scaling(float(line[0]), line[1:]),
+        None if gain is None else Gain(*gain.tolist()),
+    )  # fmt: skip
 
 
 def _numbers(stored: dict[str, Any], name: str) -> NDArray[np.float64] | None:

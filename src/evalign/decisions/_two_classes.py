@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from evalign._typing import Floats
+from evalign._typing import Floats, Indices
+from evalign.decisions._evidence import Evidence, Fitted, collect_evidence
 from evalign.decisions._goal import Goal
+from evalign.decisions._rule import DecisionRule
+from evalign.decisions._scaling import Scaling
 from evalign.metrics import sweep_thresholds
 
 
 def best_threshold(
-    scores: Floats, positive: NDArray[np.bool_], weight: Floats, goal: Goal
-) -> tuple[float, Tensor]:
-    """Find the best threshold and its confusion matrix; of equally good ones, the closest to 0.5.
+    scores: Floats, positive: NDArray[np.bool_], weight: Floats, goal: Goal, belief: Floats | None = None
+) -> float:
+    """Find the best threshold; of equally good ones, the closest to 0.5.
+
+    With `belief`, the probability that each row is positive, the metric is that of expected counts;
+    constraints are judged by labels all the same.
 
     >>> from evalign import metrics
     >>> scores, positive = np.array([0.1, 0.3, 0.4, 0.8]), np.array([False, False, True, True])
-    >>> best_threshold(scores, positive, np.ones(4), Goal(metrics.f1()))[0]
+    >>> best_threshold(scores, positive, np.ones(4), Goal(metrics.f1()))
     0.35
     """
-    sweep = sweep_thresholds(scores, positive, weight)
+    sweep = sweep_thresholds(scores, positive if belief is None else belief, weight)
+    by_labels = None
+    if goal.constraints and belief is not None:
+        by_labels = sweep_thresholds(scores, positive, weight).matrices
     prefer = torch.from_numpy(np.abs(sweep.thresholds - 0.5))
-    at = goal.best(sweep.matrices, prefer)
-    return float(sweep.thresholds[at]), sweep.matrices[at]
+    return float(sweep.thresholds[goal.best(sweep.matrices, prefer, by_labels)])
+
+
+def fit_thresholds(
+    p: Floats,
+    y: Indices,
+    weights: Floats,
+    goal: Goal,
+    kind: Evidence,
+    seed: int,
+    start: Scaling | None = None,
+) -> Iterator[Fitted]:
+    """Fit a rule for each row of weights (F, n)."""
+    # A threshold on calibrated probabilities is one on the others, too: the calibration only counts.
+    known = [None] * len(weights) if kind == "labels" else collect_evidence(p, y, weights, kind, start)
+    for weight, evidence in zip(weights, known, strict=True):
+        belief = None if evidence is None else evidence.mix(np.eye(2)[y])[:, 1]
+        threshold = best_threshold(p[:, 1], y == 1, weight, goal, belief)
+        decisive = np.diag([threshold, 1 - threshold])
+        rule = DecisionRule(np.arange(2), decisive, np.array([threshold]), goal.metric.name, math.nan)
+        yield Fitted(rule, p) if evidence is None else Fitted(rule, evidence.q, evidence.scaling)
