@@ -199,9 +199,10 @@ def test_bad_sample_weight(weight, match):
     ((X, Y + 1), "validation_data` with classes of `y` only, but got 2"),
     ((X, np.where(Y, "a", "b")), "validation_data` with classes of `y` only, but got 'a'"),
     ((X[:, :5], Y), "5 features"), ((X, Y[:-1]), "inconsistent numbers of samples"),
-    ((X, Y, Y), "Expected `validation_data`"), (X, "Expected `validation_data`"),
+    ((X, Y, Y, Y), "Expected `validation_data`"), ((X, Y, -1.0 - Y), "Negative values"),
+    (X, "Expected `validation_data`"),
     ((X,), "Expected `validation_data`"), (0.2, "Expected `validation_data`"), ((X[:0], Y[:0]), "0 sample"),
-], ids=["unknown", "other type", "columns", "rows", "three", "X", "one", "number", "none"])  # fmt: skip
+], ids=["unknown", "type", "columns", "rows", "four", "weight", "X", "one", "number", "none"])  # fmt: skip
 def test_bad_validation_data(held, match):
     assert_rejected(classifier(), match, validation_data=held)
 

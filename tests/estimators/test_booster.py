@@ -19,7 +19,7 @@ from evalign.estimators import MetricBooster
 ROWS = "The held-out rows depend on the rows, as for every classifier with early stopping."
 RULE = "It expects the class with the largest probability, and the rule for F1 decides otherwise."
 FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": ROWS for kind in ("dense", "sparse")}
-RULED = {"check_classifiers_train": RULE, "check_class_weight_classifiers": RULE}
+RULED = {"check_class_weight_classifiers": RULE}
 QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "random_state": 0}
 
 
@@ -117,18 +117,17 @@ def test_bags_auto_is_five_for_few_rows_and_fewer_for_rare_classes():
 
 def test_more_classes_labels_sparse_and_missing_values():
     X, y = make_classification(
-        900, 10, n_informative=6, n_classes=4, weights=[0.6, 0.2, 0.1, 0.1], random_state=0
+        400, 10, n_informative=6, n_classes=4, weights=[0.6, 0.2, 0.1, 0.1], random_state=0
     )
     labels = np.array(["ash", "beech", "oak", "yew"])[y]
     model = MetricBooster("f1", n_bags=2, **QUICK).fit(X, labels)
     assert set(model.predict(X)) <= set(labels)
     np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
-    assert model.decision_function(X).shape == (900, 4)
-    assert (MetricBooster("f1", n_bags=2, **QUICK).fit(sparse.csr_matrix(X), labels).predict(X)).shape == (
-        900,
-    )
+    assert model.decision_function(X).shape == (400, 4)
+    by_sparse = MetricBooster("f1", n_bags=2, **QUICK).fit(sparse.csr_matrix(X), labels)
+    assert by_sparse.predict(X).shape == (400,)
     X[::3, 2] = np.nan
-    assert MetricBooster("f1", n_bags=2, **QUICK).fit(X, labels).validation_score_ > 0.5
+    assert MetricBooster("f1", n_bags=2, **QUICK).fit(X, labels).validation_score_ > 0.4
 
 
 def test_probabilities_are_calibrated_after_rounds_on_the_metric():
@@ -138,7 +137,7 @@ def test_probabilities_are_calibrated_after_rounds_on_the_metric():
 
     X, y = rare(6000)
     for seed in range(5):
-        model = MetricBooster("recall + precision", n_bags=1, **{**QUICK, "random_state": seed}).fit(
+        model = MetricBooster("fbeta(beta=3)", n_bags=1, **{**QUICK, "random_state": seed}).fit(
             X[:4000], y[:4000]
         )
         if model.scaling_ is not None:

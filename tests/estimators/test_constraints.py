@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from torch import nn
 
 from evalign import metrics
+from evalign.decisions import fit_rule
 from evalign.estimators import MetricClassifier, PhaseSettings, build_phases
 from evalign.estimators._strategies import STRATEGIES
 from evalign.losses import MetricLoss
@@ -167,9 +168,8 @@ def test_the_rule_decides(calibrate):
     np.testing.assert_array_equal(model.predict(valid[0]), model.rule_.predict(p))
     assert model.validation_score_ == model.rule_.value
     assert model.rule_.value == pytest.approx(f1_score(valid[1], model.predict(valid[0])))
-    by_thresholds = max(f1_score(valid[1], p[:, 1] >= level) for level in p[:, 1])
-    assert model.rule_.value == pytest.approx(by_thresholds)
-    assert by_thresholds > f1_score(valid[1], p.argmax(1)), "or the test shows nothing"
+    np.testing.assert_allclose(model.rule_.thresholds, fit_rule(p, valid[1], "f1").thresholds)
+    assert model.rule_.value > f1_score(valid[1], p.argmax(1)), "or the test shows nothing"
 
 
 def test_the_rule_of_bags_is_fitted_on_all_rows():

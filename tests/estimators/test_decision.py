@@ -28,16 +28,8 @@ from evalign import metrics
 from evalign.decisions import fit_rule
 from evalign.estimators import MetricDecision
 
-REASON = (
-    "It expects the class with the largest probability, and the rule for F1 decides otherwise for one row."
-)
 
-
-@parametrize_with_checks(
-    [MetricDecision(LogisticRegression(), cv=2), MetricDecision(LinearSVC(), cv=2)],
-    expected_failed_checks=lambda _: {"check_classifiers_train": REASON},
-    xfail_strict=True,
-)
+@parametrize_with_checks([MetricDecision(LogisticRegression(), cv=2), MetricDecision(LinearSVC(), cv=2)])
 def test_check(estimator, check):
     if isinstance(estimator.estimator, LinearSVC) and "sparse" in str(check):
         pytest.skip("the first one is checked with all kinds of sparse tables; these take long")
@@ -69,7 +61,7 @@ def test_at_least_as_good_as_the_search_of_scikit_learn():
     X, y = rare()
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     theirs = TunedThresholdClassifierCV(GaussianNB(), scoring="f1", cv=folds, thresholds=200).fit(X, y)
-    ours = MetricDecision(GaussianNB(), "f1", cv=folds).fit(X, y)
+    ours = MetricDecision(GaussianNB(), "f1", cv=folds, evidence="labels").fit(X, y)
     p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")[:, 1]
     assert ours.rule_.value >= f1_score(y, p >= theirs.best_threshold_)
     assert len(ours.thresholds_) == 5

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from evalign import MetricDecision
-from evalign._files import import_skops
+from evalign._skops import import_skops
 
 
 def data(classes=2):

@@ -675,7 +675,8 @@ def test_cross_val_score_with_the_metric_s_scorer(two):
 
 def test_scores_that_need_probabilities(two):
     scoring = ["roc_auc", "average_precision", "neg_log_loss"]
-    scores = cross_validate(classifier("f1"), *two[:2], cv=2, scoring=scoring, error_score="raise")
+    model = classifier("f1", max_epochs=8)
+    scores = cross_validate(model, *two[:2], cv=2, scoring=scoring, error_score="raise")
     assert scores["test_roc_auc"].mean() > 0.8
 
 

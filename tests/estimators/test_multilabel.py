@@ -207,6 +207,13 @@ def test_every_form_of_labels_gives_the_same_model(data, form):
     np.testing.assert_array_equal(clone(model).fit(X, form(y)).predict_proba(X_test), wanted)
 
 
+def test_a_booster_accepts_sparse_labels(data):
+    X, y, X_test, _ = data
+    model = clone(BOOSTER).set_params(n_estimators=3, metric_rounds=1)
+    sparse_labels = clone(model).fit(X, sparse.csr_matrix(y)).predict_proba(X_test)
+    np.testing.assert_array_equal(sparse_labels, model.fit(X, y).predict_proba(X_test))
+
+
 def test_wrong_labels_are_refused(data):
     X, y, X_test, y_test = data
     with pytest.raises(ValueError, match="or 0 and 1 for each of several labels"):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from evalign._typing import Floats, Indices
 from evalign.boosting._objective import Objective
-from evalign.decisions import Goal, Standing, fit_rule
+from evalign.decisions import Goal, Scaling, Standing, fit_rule
 from evalign.metrics import hard_confusion
 
 
@@ -76,6 +76,8 @@ class Stages:
     base: Any
     weights: Floats | None = None
     metric: Any = None
+    #: How scores of more than two classes are calibrated before the rule.
+    calibration: Scaling | None = None
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -94,6 +96,8 @@ class Stages:
         scores = self.base_scores(X) if base is None else base
         if self.weights is None:
             return scores
+        if self.calibration is not None:
+            scores = self.calibration.apply(scores)
         scores = fold_rule(scores, self.weights)
         return scores if self.metric is None else scores + self.metric.predict(X, raw_score=True)
 
@@ -156,7 +160,7 @@ def train_stages(parts: list[tuple[LabelledRows, LabelledRows]], plan: BoostingP
         plan.goal.metric, plan.goal.constraints, np.concatenate(weights) if weights else None,
         classes=range(plan.num_classes), confidence=plan.goal.confidence,
     )  # fmt: skip
-    starts = [replace(base, weights=rule.weights) for base in bases]
+    starts = [replace(base, weights=rule.weights, calibration=rule.scaling) for base in bases]
     goal = (plan.goal.metric, plan.temperature, plan.goal.constraints)
     return [
         boost_on_metric(

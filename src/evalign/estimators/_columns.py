@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,20 @@ class Columns:
             if column.has_gaps:
                 parts.append(gaps[:, None])
         return np.concatenate(parts, axis=1, dtype=np.float64)
+
+    def name_dummies(self, names: Sequence[str]) -> list[str]:
+        """Name the columns that `make_dummies` returns.
+
+        >>> Columns((KnownColumn(None, has_gaps=True), KnownColumn(["red"]))).name_dummies(["age", "color"])
+        ['age', 'age is missing', 'color=red']
+        """
+        named = []
+        for column, name in zip(self.columns, names, strict=True):
+            if column.levels is None:
+                named += [name, f"{name} is missing"][: _count_dummies(column)]
+            else:
+                named += [f"{name}={level}" for level in column.levels[: _count_dummies(column)]]
+        return named
 
     def to_json(self) -> list[list[Any]]:
         """Return the columns as plain lists."""

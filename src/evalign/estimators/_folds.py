@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ def draw_splits(
     groups: NDArray[Any] | None = None,
     random_state: Any = None,
     metadata: Mapping[str, Any] | None = None,
+    allow_rare: bool = False,
 ) -> list[Split]:
     """Return the rows to train on and the rows to test on, for each split.
 
@@ -47,6 +48,7 @@ def draw_splits(
         groups: The group of each row.
         random_state: The seed of folds and fractions; a splitter has its own.
         metadata: What a splitter is called with, if that is not the groups alone.
+        allow_rare: Draw as many folds as asked for even if a class has fewer rows, and is in some only.
 
     >>> [len(test) for _, test in draw_splits(3, None, np.array([0, 1] * 6), random_state=0)]
     [4, 4, 4]
@@ -54,7 +56,7 @@ def draw_splits(
     [(array([0, 1]), array([2]))]
     """
     if cv is None or is_integer(cv, least=2):
-        return _draw_folds(N_FOLDS if cv is None else int(cv), y, groups, random_state)
+        return draw_folds(N_FOLDS if cv is None else int(cv), y, groups, random_state, allow_rare)
     if isinstance(cv, float | np.floating) and 0 < cv < 1:
         return draw_shuffled(1, float(cv), y, groups, random_state)
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
@@ -81,10 +83,16 @@ def draw_shuffled(
     return list(splitter.split(y, y))
 
 
-def _draw_folds(n_folds: int, y: NDArray[Any], groups: NDArray[Any] | None, random_state: Any) -> list[Split]:
-    """Draw shuffled folds; every row is in one test part."""
+def draw_folds(
+    n_folds: int, y: NDArray[Any], groups: NDArray[Any] | None, random_state: Any, allow_rare: bool = False
+) -> list[Split]:
+    """Draw shuffled folds; every row is in one test part.
+
+    >>> [len(test) for _, test in draw_folds(5, np.array([0, 1] * 5), None, random_state=0)]
+    [2, 2, 2, 2, 2]
+    """
     settings = {
-        "n_splits": limit_folds(n_folds, y, groups, least=2),
+        "n_splits": limit_folds(n_folds, y, groups, least=2, count=max if allow_rare else min),
         "shuffle": True,
         "random_state": random_state,
     }
@@ -104,8 +112,11 @@ def limit_folds(
     groups: NDArray[Any] | None = None,
     least: int = 1,
     parts: str = "folds",
+    count: Callable[[Any], int] = min,
 ) -> int:
     """Return how many folds the rarest class has rows or groups for, with a warning if that is fewer.
+
+    With `count=max`, the most frequent class counts instead.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -118,22 +129,28 @@ def limit_folds(
     n_units = len(y) if groups is None else _count_groups(groups)
     if n_units < least:
         raise expected("y", f"with at least {least} rows", n_units)
-    fewest = n_units if y.ndim == 2 else _count_rarest(y, groups)
+    fewest = n_units if y.ndim == 2 else min(n_units, int(count(_count_units(y, groups))))
     limited = max(least, min(n_folds, fewest))
     if limited < n_folds:
         unit = ("row" if groups is None else "group") + "s" * (fewest != 1)
-        reason = f"there are {fewest} {unit}" if y.ndim == 2 else f"the rarest class has {fewest} {unit}"
+        which = "rarest" if count is min else "most frequent"
+        reason = f"there are {fewest} {unit}" if y.ndim == 2 else f"the {which} class has {fewest} {unit}"
         warnings.warn(f"Drew {limited} {parts} instead of {n_folds}, since {reason}.", stacklevel=2)
     return limited
 
 
-def _count_rarest(y: NDArray[Any], groups: NDArray[Any] | None) -> int:
+def count_rarest(y: NDArray[Any], groups: NDArray[Any] | None) -> int:
     """Count the rows of the rarest class, or the groups of the class that is in the fewest."""
+    return int(_count_units(y, groups).min())
+
+
+def _count_units(y: NDArray[Any], groups: NDArray[Any] | None) -> NDArray[Any]:
+    """Count the rows of each class, or the groups that it is in."""
     if groups is None:
-        return int(np.unique(y, return_counts=True)[1].min())
+        return np.asarray(np.unique(y, return_counts=True)[1])
     classes, indices = np.unique(y, return_inverse=True)
     pairs = np.unique(np.unique(groups, return_inverse=True)[1] * len(classes) + indices)
-    return int(np.bincount(pairs % len(classes)).min())
+    return np.asarray(np.bincount(pairs % len(classes)))
 
 
 def _count_groups(groups: NDArray[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, is_multilabel
 from sklearn.utils.validation import _check_sample_weight
@@ -19,7 +19,7 @@ from torch import Tensor
 from evalign._errors import expected, is_number, show
 from evalign._typing import Floats, Indices
 from evalign.estimators._columns import is_missing
-from evalign.estimators._folds import Split, limit_folds
+from evalign.estimators._folds import Split, count_rarest, draw_folds, limit_folds
 
 
 def check_targets(y: Any) -> NDArray[Any]:
@@ -87,10 +87,31 @@ class Targets:
         """Whether there are several labels per row."""
         return self.indices.ndim == 2
 
-    def split(self, n_bags: int, fraction: float, seed: int) -> list[Split]:
-        """Draw the training and validation rows of each bag, stratified by class or by rare labels."""
+    def count_groups(self, groups: Indices) -> int:
+        """Count the groups of the class, or of the stratum of labels, that is in the fewest."""
+        return count_rarest(_label_strata(self.indices, 2) if self.multilabel else self.indices, groups)
+
+    def split(self, n_bags: int, fraction: float, seed: int, groups: Indices | None = None) -> list[Split]:
+        """Draw the training and validation rows of each bag, stratified by class or by rare labels.
+
+        Rows of one group are in the same part.
+        """
         strata = _label_strata(self.indices, n_bags) if self.multilabel else self.indices
-        return split_rows(strata, n_bags, fraction, seed)
+        return split_rows(strata, n_bags, fraction, seed, groups)
+
+
+def index_groups(groups: Any, n_rows: int) -> Indices | None:
+    """Number the groups of the rows 0, 1, ...
+
+    >>> index_groups(["b", "a", "b"], 3), index_groups(None, 3)
+    (array([1, 0, 1]), None)
+    """
+    if groups is None:
+        return None
+    names = column_or_1d(groups)
+    if len(names) != n_rows:
+        raise expected("groups", f"with one group for each of {n_rows} rows", len(names))
+    return np.asarray(np.unique(names, return_inverse=True)[1])
 
 
 def count_classes(y: Indices, num_classes: int) -> NDArray[Any]:
@@ -119,14 +140,27 @@ def _label_strata(y: Indices, least: int) -> Indices:
     return np.asarray(np.unique(groups, return_inverse=True)[1])
 
 
-def split_rows(y: NDArray[Any], n_bags: int, fraction: float, seed: int) -> list[Split]:
+def split_rows(
+    y: NDArray[Any], n_bags: int, fraction: float, seed: int, groups: Indices | None = None
+) -> list[Split]:
     """Draw the training and validation rows of each bag: one split, or a fold per bag.
 
-    There are at most as many bags as rows of the rarest class.
+    There are at most as many bags as rows, or groups, of the rarest class.
     """
-    if n_bags > 1:
-        n_bags = limit_folds(n_bags, y, parts="bags")
-    return draw_folds(y, n_bags, seed) if n_bags > 1 else [stratified_split(y, fraction, seed)]
+    wanted = limit_folds(n_bags, y, groups, parts="bags") if n_bags > 1 else 1
+    for n_folds in range(wanted, 1, -1):
+        folds = draw_folds(n_folds, y, groups, seed)
+        if groups is None or all(len(np.unique(y[train])) == len(np.unique(y)) for train, _ in folds):
+            break
+    else:
+        n_folds = 1
+        folds = [
+            stratified_split(y, fraction, seed) if groups is None else split_groups(y, groups, fraction, seed)
+        ]
+    if n_folds < wanted:
+        reason = "otherwise some class would have no rows to train on"
+        warnings.warn(f"Drew {n_folds} bags instead of {n_bags}, since {reason}.", stacklevel=2)
+    return folds
 
 
 def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> Split:
@@ -150,14 +184,43 @@ def stratified_split(y: NDArray[Any], fraction: float, seed: int) -> Split:
     return np.setdiff1d(np.arange(len(y)), held_out), held_out
 
 
-def draw_folds(y: NDArray[Any], n_bags: int, seed: int) -> list[Split]:
-    """Draw the training and validation rows of each bag; every row is in one validation part.
+def split_groups(y: NDArray[Any], groups: Indices, fraction: float, seed: int) -> Split:
+    """Draw a validation part of whole groups that contains about the same fraction of every class.
 
-    >>> [len(held_out) for _, held_out in draw_folds(np.array([0, 1] * 5), 5, seed=0)]
-    [2, 2, 2, 2, 2]
+    Every class keeps a group for training; a class in two groups or more has one for validation if that is
+    possible.
+
+    >>> y, groups = np.array([0, 0, 1] * 5), np.repeat(np.arange(5), 3)
+    >>> train, valid = split_groups(y, groups, 0.2, seed=0)
+    >>> len(train), len(np.unique(groups[valid]))
+    (12, 1)
     """
-    splitter = StratifiedKFold(n_bags, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(len(y)), y))
+    classes, indices = np.unique(y, return_inverse=True)
+    n_groups, d = int(groups.max()) + 1, len(classes)
+    counts = np.bincount(groups * d + indices, minlength=n_groups * d).reshape(n_groups, d)
+    order = np.random.default_rng(seed).permutation(n_groups)
+    shares = counts[order] / counts.sum(0)
+    held, chosen = np.zeros(d), np.zeros(n_groups, dtype=bool)
+    for label in np.argsort((shares > 0).sum(0), kind="stable"):  # the class in the fewest groups first
+        own = (shares[:, label] > 0) & _leaves_rows(held + shares)
+        if own.any() and not held[label]:
+            distances = np.where(own, np.square(held + shares - fraction).sum(1), np.inf)
+            chosen[distances.argmin()] = True
+            held = shares[chosen].sum(0)
+    for group in np.flatnonzero(~chosen):
+        after = held + shares[group]
+        if _leaves_rows(after) and np.square(after - fraction).sum() < np.square(held - fraction).sum():
+            held, chosen[group] = after, True
+    if not chosen.any():
+        wanted = "that share a class, so that one of them can be held out for validation"
+        raise expected("groups", wanted, f"{n_groups} group{'s' * (n_groups > 1)}")
+    is_held_out = np.isin(groups, order[chosen])
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def _leaves_rows(held: Floats) -> Any:
+    """Whether every class has rows to train on if these shares are held out."""
+    return (held < 1 - 1e-9).all(-1)
 
 
 def normalize_weights(sample_weight: Any, X: Any) -> Floats | None:

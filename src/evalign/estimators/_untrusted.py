@@ -21,6 +21,8 @@ _BRANCH_NUMBERS = {"split_gain", "threshold", "internal_value", "internal_weight
 _LEAF_NUMBERS = {"leaf_value", "leaf_weight", "leaf_count"}
 _OTHERS = {"num_leaves", "num_cat", "cat_boundaries", "cat_threshold", "is_linear", "shrinkage"}
 _TREE = _BRANCH_INTEGERS | _BRANCH_NUMBERS | _LEAF_NUMBERS | _OTHERS
+#: More classes than this need as many trees, and longer numbers are not written by LightGBM.
+_MAX_CLASSES, _MAX_DIGITS = 10_000, 40
 _START, _END = b"\nTree=0\n", b"end of trees\n"
 
 
@@ -32,7 +34,7 @@ def check_lightgbm_text(content: bytes) -> str:
     n_features, per_round = int(header["max_feature_idx"]) + 1, int(header["num_tree_per_iteration"])
     if (
         start < 0
-        or not 0 < per_round == int(header["num_class"])
+        or not 0 < per_round == int(header["num_class"]) <= max(len(sizes), _MAX_CLASSES)
         or len(sizes) % per_round
         or (sizes < 1).any()
     ):
@@ -98,7 +100,10 @@ def _parse_fields(text: str, known: set[str]) -> dict[str, str]:
 def _parse_numbers(text: str, dtype: Any, count: int | None = None) -> NDArray[Any]:
     if not re.fullmatch(r"[-+.0-9a-z ]*", text):
         raise ValueError(f"{text[:40]!r}")
-    numbers = np.array(text.split(" ") if text else [], dtype=str).astype(dtype)
+    words = text.split(" ") if text else []
+    if max(map(len, words), default=0) > _MAX_DIGITS:  # NumPy makes room for the longest in every place
+        raise ValueError("a number of too many digits")
+    numbers = np.array(words, dtype=str).astype(dtype)
     if count not in (None, len(numbers)):
         raise ValueError(f"{len(numbers)} numbers instead of {count}")
     return numbers

@@ -31,10 +31,16 @@ from evalign.boosting import (
 )
 from evalign.decisions import DecisionRule, Goal, Scaling, Standing, fit_rule, fit_scaling
 from evalign.estimators._columns import validate_features
-from evalign.estimators._folds import Split
 from evalign.estimators._progress import ProgressBar
-from evalign.estimators._rows import Targets, as_class_weights, count_classes, normalize_weights
+from evalign.estimators._rows import (
+    Targets,
+    as_class_weights,
+    count_classes,
+    index_groups,
+    normalize_weights,
+)
 from evalign.estimators._untrusted import check_lightgbm_text
+from evalign.estimators._validation import read_validation_data
 from evalign.estimators.persistence import SaveMixin
 from evalign.metrics import label_confusion
 
@@ -80,9 +86,10 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         temperature: The softness of the memberships in the rounds on the metric, in (0, 0.4].
         class_weight: `"balanced"`, or a dictionary with one weight per class label, which multiplies the
             weights of the rows; not for multilabel targets.
-        n_bags: The number of boosters, each with its own held-out fold; `"auto"` is 5 below 50,000 rows,
-            else 1.
-        validation_fraction: With one bag, the fraction of rows held out, stratified.
+        n_bags: The number of boosters, each with its own held-out fold; `"auto"` is 5 below 50,000 rows, or
+            fewer if the rarest class has fewer rows or groups, else 1.
+        validation_fraction: With one bag, the fraction of rows held out, stratified; with `groups` in `fit`,
+            about that fraction.
         params: Further settings of LightGBM, as a dictionary. With more than 32 classes, `max_bin` is 63
             unless given, since the time of a tree is spent on going through the bins.
         n_jobs: The number of threads of LightGBM, which boosts one bag at a time; None leaves it to LightGBM.
@@ -165,12 +172,24 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stages_")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Boost the trees and fit the rule; missing values are allowed."""
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, validation_data: Any = None
+    ) -> Self:
+        """Boost the trees and fit the rule.
+
+        Args:
+            X: The features; missing values are allowed.
+            y: The class of each row, or 0 and 1 of shape (n, L) for multilabel targets.
+            sample_weight: Weights of the rows.
+            groups: The group of each row: rows of one group are either trained on or held out, in every bag.
+            validation_data: (X, y) or (X, y, sample_weight) in place of the held-out rows, with one bag.
+        """
         goal = self._check_settings()
         X, y = validate_features(self, X, y, reset=True, gaps=True, ensure_min_samples=2)
         targets = Targets.read(y)
         self.classes_, self.multilabel_ = targets.classes, targets.multilabel
+        metric, constraints = metrics.resolve_classes(goal.metric, goal.constraints, self.classes_)
+        goal = replace(goal, metric=metric, constraints=constraints)
         if self.multilabel_ and self.class_weight is not None:
             raise expected("class_weight", "to be None for multilabel targets", show(self.class_weight))
         counts = count_classes(targets.indices, len(self.classes_))
@@ -178,15 +197,23 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         class_weights = as_class_weights(self.class_weight, self.classes_, counts)
         rows = LabelledRows(_as_csr_matrix(X), targets.indices, weight).with_class_weights(class_weights)
-        splits = targets.split(self._choose_bags(counts), self.validation_fraction, seed)
+        if validation_data is None:
+            members = index_groups(groups, len(targets.indices))
+            n_bags = self._choose_bags(counts, targets, members)
+            splits = targets.split(n_bags, self.validation_fraction, seed, members)
+            parts = [(rows.take(fit), rows.take(valid)) for fit, valid in splits]
+        else:
+            held = read_validation_data(self, validation_data, gaps=True)
+            held_rows = LabelledRows(_as_csr_matrix(held.X), held.indices, held.weight)
+            parts = [(rows, held_rows.with_class_weights(class_weights))]
         bar = ProgressBar("round")
         try:
-            plan = self._plan(goal, len(y), seed, bar)
+            plan = self._plan(goal, len(targets.indices), seed, bar)
             train = train_label_stages if self.multilabel_ else train_stages
-            stages: Any = train([(rows.take(fit), rows.take(valid)) for fit, valid in splits], plan)
+            stages: Any = train(parts, plan)
         finally:
             bar.close()
-        self._keep_best(stages, rows, splits, goal)
+        self._keep_best(stages, [held for _, held in parts], goal)
         if self.rule_ is not None and not self.rule_.feasible:
             violations = ", ".join(f"{name} by {by:.4f}" for name, by in self.rule_.violations.items())
             warnings.warn(
@@ -214,10 +241,12 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             raise expected("params", "to be a dictionary of LightGBM's settings", show(self.params))
         return Goal(metric, constraints, self.confidence)
 
-    def _choose_bags(self, counts: NDArray[Any]) -> int:
+    def _choose_bags(self, counts: NDArray[Any], targets: Targets, groups: Indices | None) -> int:
         if self.n_bags != "auto":
             return int(self.n_bags)
-        return min(5, int(counts.min())) if counts.sum() < FEW_ROWS else 1
+        if counts.sum() >= FEW_ROWS:
+            return 1
+        return min(5, int(counts.min()) if groups is None else targets.count_groups(groups))
 
     def _plan(self, goal: Goal, n_rows: int, seed: int, bar: ProgressBar) -> BoostingPlan:
         num_classes = 2 if self.multilabel_ else len(self.classes_)
@@ -246,11 +275,11 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             report if self.verbose else None, tuple(categorical),
         )  # fmt: skip
 
-    def _keep_best(self, stages: list[Any], rows: LabelledRows, splits: list[Split], goal: Goal) -> None:
+    def _keep_best(self, stages: list[Any], parts: list[LabelledRows], goal: Goal) -> None:
         """Choose between the stages with and without rounds on the metric, by the held-out rows."""
-        parts = [rows.take(valid) for _, valid in splits]
         y = np.concatenate([part.y for part in parts])
-        weight = None if rows.weight is None else np.concatenate([part.weight for part in parts])
+        weights = [part.weight for part in parts if part.weight is not None]
+        weight = np.concatenate(weights) if weights else None
         goal = replace(goal, rows=float(len(y)), labels=self.multilabel_)
         candidates = [(stages, self.strategy == "metric")]
         if self.rule and self.strategy == "metric":
@@ -346,12 +375,14 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _get_fitted_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         facts, _ = super()._get_fitted_state()
-        parts, weights = {}, []
+        parts, weights, calibrations = {}, [], []
         for number, one in enumerate(self._list_stages()):
             parts[f"{number}.log_loss"] = one.base.model_to_string().encode()
             if one.metric is not None:
                 parts[f"{number}.metric"] = one.metric.model_to_string().encode()
             weights.append(None if one.weights is None else one.weights.tolist())
+            line = one.calibration
+            calibrations.append(None if line is None else [line.slope, line.offsets.tolist()])
         if any(b"\nis_linear=1\n" in text for text in parts.values()):
             raise expected("params", "without linear trees, to be saved", self.params)
         scaling: Any = self.scaling_
@@ -360,7 +391,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
                 [one.slope, one.offsets.tolist()] for one in (scaling if self.multilabel_ else [scaling])
             ]
             scaling = pairs if self.multilabel_ else pairs[0]
-        return {**facts, "weights": weights, "scaling": scaling}, parts
+        return {**facts, "weights": weights, "calibrations": calibrations, "scaling": scaling}, parts
 
     def _list_stages(self) -> list[Stages]:
         """The stages of all bags, and for labels of each label after the other."""
@@ -377,6 +408,11 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         width = len(self.classes_) if self.multilabel_ else 1
         if not stages or len(stages) % width:
             raise expected("folder", "with trees", len(stages))
+        lines = facts.get("calibrations") or [None] * len(stages)  # absent before format 4
+        stages = [
+            replace(one, calibration=None if line is None else _restore_scaling(line))
+            for one, line in zip(stages, lines, strict=True)
+        ]
         if self.multilabel_:
             bags = range(0, len(stages), width)
             stages = [LabelStages(tuple(stages[start : start + width])) for start in bags]
@@ -385,7 +421,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         scaling = facts["scaling"]
         if scaling is not None:
             pairs = scaling if self.multilabel_ else [scaling]
-            restored = [Scaling(float(slope), np.array(offsets, float)) for slope, offsets in pairs]
+            restored = [_restore_scaling(pair) for pair in pairs]
             scaling = restored if self.multilabel_ else restored[0]
             if self.multilabel_ and len(restored) != width:
                 raise expected("folder", f"with {width} calibrations", len(restored))
@@ -401,6 +437,11 @@ def _restore_stages(number: int, weights: Any, parts: dict[str, bytes], n_featur
     if base is None or base.num_feature() != n_features:
         raise expected("folder", f"with trees of {n_features} features", f"part {number}")
     return Stages(base, None if weights is None else np.array(weights, dtype=np.float64), metric)
+
+
+def _restore_scaling(pair: Any) -> Scaling:
+    slope, offsets = pair
+    return Scaling(float(slope), np.array(offsets, float))
 
 
 def _as_csr_matrix(X: Any) -> Any:

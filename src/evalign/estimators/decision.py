@@ -16,9 +16,9 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from evalign import metrics
 from evalign._errors import expected, show
-from evalign._files import find_untrusted, pack_skops, unpack_skops
+from evalign._skops import find_untrusted, pack_skops, unpack_skops
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
-from evalign.decisions import Calibration, DecisionRule, fit_calibration, fit_rule
+from evalign.decisions import Calibration, DecisionRule, Evidence, fit_calibration, fit_rule
 from evalign.estimators._folds import Split, draw_splits
 from evalign.estimators._responses import predict_response
 from evalign.estimators._routing import find_fit_parameter, name_last_step, route_parameters
@@ -55,6 +55,7 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             rows.
         refit: Train on all rows in the end. False is for one split or `"prefit"`.
         confidence: Satisfy the constraints with a margin, so that new rows satisfy them, too; see `fit_rule`.
+        evidence: What a rule's metric is counted by: "mixed", "labels" or "probabilities"; see `fit_rule`.
         n_jobs: The number of folds fitted at a time; None fits one at a time and leaves the threads to the
             classifier.
         random_state: The seed of the folds.
@@ -93,6 +94,7 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         cv: Any = 5,
         refit: bool = True,
         confidence: float | None = None,
+        evidence: Evidence = "mixed",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -102,6 +104,7 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.cv = cv
         self.refit = refit
         self.confidence = confidence
+        self.evidence = evidence
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -140,6 +143,7 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         constraints = metrics.as_constraints(self.constraints)
         rows = self._check_rows(X, y, sample_weight, groups, fit_params)
         parts = self._predict_held_out(rows)
+        metric, constraints = metrics.resolve_classes(metric, constraints, self.classes_)
         self._set_features()
         held_out = np.concatenate([part.rows for part in parts])
         responses = np.concatenate([part.response for part in parts])
@@ -150,8 +154,9 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             weight = None if rows.weight is None else rows.weight[held_out]
             classes = None if self.multilabel_ else list(self.classes_)
             return fit_rule(
-                p, rows.y[held_out], metric, constraints, weight, classes=classes, confidence=self.confidence
-            )
+                p, rows.y[held_out], metric, constraints, weight, classes=classes,
+                confidence=self.confidence, evidence=self.evidence,
+            )  # fmt: skip
 
         self.rule_ = fit_on(held_out, p)
         self.validation_score_ = self.rule_.value

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -23,15 +23,23 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from torch import Tensor, nn
 
 from evalign import metrics
-from evalign._errors import check_integer, expected, is_number, show
+from evalign._errors import check_integer, expected, is_integer, is_number, show
 from evalign._files import pack_tensors, unpack_tensors
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import expected_calibration_error, fit_rule, fit_temperature
 from evalign.estimators._columns import validate_features
+from evalign.estimators._folds import Split
 from evalign.estimators._mlp import mlp
 from evalign.estimators._progress import ProgressBar
-from evalign.estimators._rows import Targets, as_class_weights, count_classes, normalize_weights
+from evalign.estimators._rows import (
+    Targets,
+    as_class_weights,
+    count_classes,
+    index_groups,
+    normalize_weights,
+)
 from evalign.estimators._strategies import PhaseSettings, build_phases
+from evalign.estimators._validation import read_validation_data
 from evalign.estimators.persistence import SaveMixin, settings_to_json
 from evalign.metrics import Constraint, Metric
 from evalign.softsets import batch_size_advice
@@ -42,6 +50,10 @@ if TYPE_CHECKING:
 
 #: Scaled features are clipped here: that many standard deviations from the mean carry no information.
 MAX_DEVIATIONS = 1e6
+
+#: The learning rate and the patience of a linear network, of one with few hidden units, and of others.
+LINEAR_PACE, SMALL_PACE, LARGE_PACE = (0.03, 30), (0.01, 30), (1e-3, 10)
+FEW_UNITS = 16
 
 #: The training and the validation part of a bag.
 Parts = tuple[TrainingData, TrainingData]
@@ -72,15 +84,18 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         dropout: The fraction of units dropped in training.
         batch_size: The number of rows per batch, or `"auto"`: what `batch_size_advice` recommends, within
             the data.
-        learning_rate: The learning rate of AdamW.
+        learning_rate: The learning rate of AdamW, or `"auto"`: 0.03 without hidden layers, 0.01 with at most
+            16 hidden units, and else 0.001. Small networks need larger steps until they are trained.
         max_epochs: The maximum number of epochs per phase.
-        patience: The number of epochs without improvement after which a phase ends or its loss is cooled.
-        validation_fraction: The fraction of rows held out for validation, stratified.
+        patience: The number of epochs without improvement after which a phase ends or its loss is cooled;
+            `"auto"` is 30 with at most 16 hidden units, and else 10.
+        validation_fraction: The fraction of rows held out for validation, stratified; with `groups` in `fit`,
+            about that fraction.
         class_weight: `"balanced"`, or a dictionary with one weight per class label; for multilabel targets
             the weights of 0 and 1.
         rule: Decide by a rule fitted on the validation rows; False predicts the largest probability.
-        n_bags: The number of networks, at most the rows of the rarest class. With more than one, each is
-            validated on its own fold, and their logits are averaged.
+        n_bags: The number of networks, at most the rows (or groups) of the rarest class. With more than one,
+            each is validated on its own fold, and their logits are averaged.
         calibrate: Fit a temperature for `predict_proba` on the validation rows, since probabilities
             from a metric loss are pushed to 0 and 1.
         checkpoint: A folder for the state after every epoch; a killed `fit` that is called again with the
@@ -134,9 +149,9 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         hidden: Sequence[int] = (512, 256, 128),
         dropout: float = 0.25,
         batch_size: int | str = "auto",
-        learning_rate: float = 1e-3,
+        learning_rate: float | str = "auto",
         max_epochs: int = 200,
-        patience: int = 10,
+        patience: int | str = "auto",
         validation_fraction: float = 0.2,
         class_weight: Mapping[Any, float] | str | None = None,
         rule: bool = True,
@@ -186,9 +201,19 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         X: Any,
         y: Any,
         sample_weight: Any = None,
-        validation_data: tuple[Any, Any] | None = None,
+        groups: Any = None,
+        validation_data: Any = None,
     ) -> Self:
-        """Train the networks and fit the rule; `validation_data` = (X, y) replaces the held-out rows."""
+        """Train the networks and fit the rule.
+
+        Args:
+            X: The features.
+            y: The class of each row, or 0 and 1 of shape (n, L) for multilabel targets.
+            sample_weight: Weights of the rows.
+            groups: The group of each row: rows of one group are either trained on or held out for validation.
+            validation_data: (X, y) or (X, y, sample_weight) in place of the held-out rows; all others are
+                trained on.
+        """
         metric, constraints = self._check_settings(), metrics.as_constraints(self.constraints)
         warm = self.warm_start and hasattr(self, "networks_")
         if not warm:
@@ -198,10 +223,13 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         if warm:
             self._check_same_targets(targets)
         self.classes_, self.multilabel_ = targets.classes, targets.multilabel
+        metric, constraints = metrics.resolve_classes(metric, constraints, self.classes_)
         weight = normalize_weights(sample_weight, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if validation_data is None:
-            parts = self._split(X, targets, weight, seed, warm)
+            n_bags, members = int(self.n_bags), index_groups(groups, len(targets.indices))
+            splits = targets.split(n_bags, self.validation_fraction, seed, members)
+            parts = self._take_splits(X, targets.indices, weight, splits, warm)
         else:
             parts = [self._take_validation_data(X, targets.indices, weight, validation_data, warm)]
         trainings = self._plan_bags(metric, constraints, parts, seed, warm)
@@ -217,11 +245,14 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
     def _check_settings(self) -> Metric:
         """Check the settings, and return the metric."""
         metric = metrics.as_metric(self.metric, scalar=True)
-        for name, high in (("learning_rate", np.inf), ("validation_fraction", 1)):
-            value = getattr(self, name)
+        learning_rate, patience = self._choose_pace()
+        for name, value, high in (
+            ("learning_rate", learning_rate, np.inf),
+            ("validation_fraction", self.validation_fraction, 1),
+        ):
             if not is_number(value) or not 0 < value < high:
                 raise expected(name, f"in (0, {high})", show(value))
-        check_integer(max_epochs=self.max_epochs, patience=self.patience, n_bags=self.n_bags)
+        check_integer(max_epochs=self.max_epochs, patience=patience, n_bags=self.n_bags)
         if not isinstance(self.batch_size, str) or self.batch_size != "auto":
             check_integer(batch_size=self.batch_size)
         if not isinstance(self.rule, bool | np.bool_):
@@ -240,6 +271,15 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             ) from None
         return metric
 
+    def _choose_pace(self) -> tuple[Any, Any]:
+        """Return the learning rate and the patience; for `"auto"`, by the size of the network."""
+        rate, patience = LARGE_PACE
+        if self.network is None and isinstance(self.hidden, Iterable) and all(map(is_integer, self.hidden)):
+            units = sum(self.hidden)
+            rate, patience = LINEAR_PACE if units == 0 else SMALL_PACE if units <= FEW_UNITS else LARGE_PACE
+        own_rate, own_patience = self.learning_rate, self.patience
+        return rate if own_rate == "auto" else own_rate, patience if own_patience == "auto" else own_patience
+
     def _check_same_targets(self, targets: Targets) -> None:
         """Check that `y` has the classes or labels of the last fit."""
         self._check_layers()
@@ -256,9 +296,10 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             if shapes != [p.shape for p in self.networks_[0].parameters()]:
                 raise expected("hidden", "as in the last fit", show(self.hidden))
 
-    def _split(self, X: Any, targets: Targets, weight: Floats | None, seed: int, warm: bool) -> list[Parts]:
-        """Split the rows into the parts of each bag, scaled by training rows."""
-        y, splits = targets.indices, targets.split(int(self.n_bags), self.validation_fraction, seed)
+    def _take_splits(
+        self, X: Any, y: Indices, weight: Floats | None, splits: list[Split], warm: bool
+    ) -> list[Parts]:
+        """Take the rows of each bag, scaled by training rows."""
         if not warm:
             rows = np.arange(len(y)) if len(splits) > 1 else splits[0][0]
             self.scaler_ = _fit_scaler(X[rows], None if weight is None else weight[rows])
@@ -274,22 +315,10 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         """Train on all rows, and validate on those of the user."""
         if self.n_bags > 1:
             raise expected("validation_data", "to be None with several bags", f"data and {self.n_bags} bags")
-        if not isinstance(validation_data, list | tuple) or len(validation_data) != 2:
-            raise expected("validation_data", "to be (X, y)", type(validation_data).__name__)
-        valid_X, labels = validate_features(self, *validation_data, reset=False)
-        if self.multilabel_:
-            valid_y = Targets.read(labels).indices
-            if valid_y.shape[1:] != y.shape[1:]:
-                wanted = f"with {y.shape[1]} labels per row, as in `y`"
-                raise expected("validation_data", wanted, f"shape {np.shape(labels)}")
-        else:
-            unknown = np.setdiff1d(labels, self.classes_)
-            if unknown.size:
-                raise expected("validation_data", "with classes of `y` only", show(unknown[0]))
-            valid_y = np.searchsorted(self.classes_, labels)
+        held = read_validation_data(self, validation_data)
         if not warm:
             self.scaler_ = _fit_scaler(X, weight)
-        return self._as_training_data(X, y, weight), self._as_training_data(valid_X, valid_y, None)
+        return self._as_training_data(X, y, weight), self._as_training_data(held.X, held.indices, held.weight)
 
     def _as_training_data(self, X: Any, y: Indices, weight: Floats | None) -> TrainingData:
         return TrainingData(
@@ -310,7 +339,8 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         if warm and len(self.networks_) != len(parts):
             raise expected("n_bags", f"as in the last fit, {len(self.networks_)}", len(parts))
         d, trainings = len(self.classes_), []
-        pace = (self.learning_rate, int(self.max_epochs), int(self.patience))
+        learning_rate, patience = self._choose_pace()
+        pace = (learning_rate, int(self.max_epochs), int(patience))
         for number, (train, valid) in enumerate(parts):
             y = train.y.cpu().numpy()
             counts = count_classes(y, d)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evalign import metrics
 from evalign._errors import expected, show
-from evalign._files import read_bundle, write_bundle
+from evalign._files import MAX_JSON, read_bundle, write_bundle
 from evalign.decisions import DecisionRule
 from evalign.estimators._columns import Columns
 from evalign.metrics import Metric
@@ -52,10 +52,23 @@ class SaveMixin:
         Raises:
             ValueError: If something could not be loaded again, such as a metric without a text form.
         """
+        facts, parts = self.pack()
+        # The parts of an ensemble have suffixes of their own.
+        suffixes = {name: self._part_suffix or f".{name.rpartition('.')[2]}" for name in parts}
+        write_bundle(Path(folder), NAME, facts, parts, suffixes)
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return the fitted classifier as facts for JSON and as binary parts."""
         check_is_fitted(self)
         facts, parts = self._get_fitted_state()
-        facts = {"kind": type(self).__name__, **facts, "settings": settings_to_json(self)}
-        write_bundle(Path(folder), NAME, facts, parts, self._part_suffix)
+        return {"kind": type(self).__name__, **facts, "settings": settings_to_json(self)}, parts
+
+    @classmethod
+    def unpack(cls, facts: dict[str, Any], parts: dict[str, bytes], **settings: Any) -> Self:
+        """Restore a fitted classifier from what `pack` returned."""
+        model = cls(**{**settings_from_json(facts["settings"]), **settings})
+        model._set_fitted_state(facts, parts)
+        return model
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
@@ -68,10 +81,8 @@ class SaveMixin:
     @classmethod
     def _load(cls, folder: str | PathLike[str], **settings: Any) -> Self:
         facts, parts = read_bundle(Path(folder), NAME, cls._part_suffix, cls.__name__)
-        with _explain_damage(folder):
-            model = cls(**{**settings_from_json(facts["settings"]), **settings})
-            model._set_fitted_state(facts, parts)
-        return model
+        with explain_damage(folder):
+            return cls.unpack(facts, parts, **settings)
 
     def _get_fitted_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the fitted attributes as facts for JSON and as binary parts."""
@@ -96,6 +107,10 @@ class SaveMixin:
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
         """Set the fitted attributes from what `_get_fitted_state` returned."""
         dtype = np.dtype(facts["classes_dtype"])
+        if dtype.itemsize * len(facts["classes"]) > MAX_JSON:
+            raise expected(
+                "folder", f"with classes below {MAX_JSON >> 20} MB", show(facts["classes_dtype"])[:80]
+            )
         self.classes_ = np.array(facts["classes"], dtype=object if dtype.kind == "O" else dtype)
         if facts["n_features_in"] is not None:
             self.n_features_in_ = facts["n_features_in"]
@@ -151,16 +166,16 @@ def settings_from_json(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _explain_damage(folder: str | PathLike[str]) -> Iterator[None]:
+def explain_damage(folder: str | PathLike[str], file: str = f"{NAME}.json") -> Iterator[None]:
     """Turn whatever damaged or forged facts cause into one clear error."""
     try:
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
-        raise expected("folder", "with a complete model.json", f"{folder} ({error!r})") from None
+        raise expected("folder", f"with a complete {file}", f"{folder} ({error!r})") from None
     except ValueError as error:
         if str(error).startswith("Expected `"):
             raise
-        raise expected("folder", "with a complete model.json", f"{folder} ({error})") from None
+        raise expected("folder", f"with a complete {file}", f"{folder} ({error})") from None
 
 
 def _as_plain(value: Any) -> Any:
