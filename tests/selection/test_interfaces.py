@@ -10,7 +10,7 @@ from evalign.selection import compare_problem
 ESTIMATORS = [ev.MetricClassifier, ev.MetricBooster, ev.MetricDecision, ev.AutoClassifier]
 DEFAULTS = {
     "metric": "f1", "constraints": (), "rule": True, "confidence": None, "class_weight": None,
-    "validation_fraction": 0.2, "preprocessor": None, "trials_file": None, "n_jobs": None,
+    "validation_fraction": 0.2, "preprocessor": None, "checkpoint": None, "n_jobs": None,
     "random_state": None, "methods": None,
 }  # fmt: skip
 

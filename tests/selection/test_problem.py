@@ -11,6 +11,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from evalign import metrics
 from evalign.selection import AutoClassifier, Problem, build_methods, compare, compare_problem
 
 X, Y = make_classification(240, 4, weights=[0.7], random_state=0)
@@ -68,3 +69,29 @@ def test_the_identity_is_that_of_data_metric_constraints_and_preprocessor():
         Problem.check(X, Y, "f1", "recall >= 0.1"), Problem.check(X, Y, "f1", preprocessor=StandardScaler()),
     ]  # fmt: skip
     assert len({one.identity, *(other.identity for other in others)}) == 6
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [7, 3], [False, True]])
+def test_labels_in_the_metric_mean_their_classes(labels):
+    y, names = np.array(labels)[Y], sorted(labels)
+    table = np.array([[0, 1], [9, 0]])
+    frame = pd.DataFrame(table, index=names, columns=names).iloc[::-1]
+    for named, indexed, bound in (
+        (f"f1[{str(names[0])!r}]", "f1[0]", "recall[{}] >= 0.1"),
+        (metrics.cost(frame), metrics.cost(table), "precision[{}] >= 0.1"),
+    ):
+        settings = {"methods": {"own": LogisticRegression(), "named": "lightgbm_rule"}, "random_state": 0}
+        rows, best = [], []
+        for metric, key in ((named, repr(str(names[1]))), (indexed, 1)):
+            constraint = bound.format(key)
+            rows.append(compare(X, y, metric, constraint, n_repeats=2, **settings).rows)
+            model = AutoClassifier(metric, constraint, cv=2, **settings).fit(X, y)
+            best.append((model.best_method_, model.predict(X).tolist()))
+        for one, other in zip(*rows, strict=True):
+            assert (one.values, one.slack, one.error) == (other.values, other.slack, None)
+        assert best[0] == best[1]
+
+
+def test_an_unknown_label_gives_a_hint():
+    with pytest.raises(ValueError, match="but got 'yess'. Did you mean 'yes'?"):
+        Problem.check(X, np.where(Y == 1, "yes", "no"), "recall['yess']")

@@ -1,5 +1,7 @@
 """Weights, groups, splitters, tables and multilabel targets in `compare` and `AutoClassifier`."""
 
+from functools import partial
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -31,12 +33,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
 
 from evalign import AutoClassifier, MetricDecision, compare
 from evalign.selection import Problem, build_methods
 from evalign.selection._settings import use_one_thread
-from evalign.selection.auto import simplest_near_best
 
 X, Y = make_classification(240, 6, n_informative=3, weights=[0.75], flip_y=0.1, random_state=0)
 WEIGHT = np.random.default_rng(0).uniform(0.2, 3, 240)
@@ -56,6 +56,18 @@ def scores(splits, estimator=None, weight=None, score=f1_score):
     return pytest.approx(values)
 
 
+def check_folds(model, name, splits, weight=None, score=f1_score, y=Y):
+    """Check that a member was judged on these splits, by what it predicted there."""
+    held_out = model.out_of_fold_[name]
+    np.testing.assert_array_equal(held_out.rows, np.concatenate([test for _, test in splits]))
+    ends = np.cumsum([len(test) for _, test in splits])[:-1]
+    values = [
+        score(y[test], predicted, sample_weight=None if weight is None else weight[test])
+        for (_, test), predicted in zip(splits, np.split(held_out.predicted, ends), strict=True)
+    ]
+    assert list(model.comparison_.row(name).values) == pytest.approx(values)
+
+
 def test_weights_count_in_the_fit_and_in_the_score():
     splits = list(StratifiedShuffleSplit(3, test_size=0.2, random_state=SEED).split(X, Y))
     comparison = compare(
@@ -65,10 +77,10 @@ def test_weights_count_in_the_fit_and_in_the_score():
     precision = scores(splits, weight=WEIGHT, score=precision_score).expected
     assert comparison.rows[0].slack == pytest.approx(np.mean(precision) - 0.5)
     folds = list(StratifiedKFold(3, shuffle=True, random_state=SEED).split(X, Y))
-    model = AutoClassifier(methods=BAYES, cv=3, n_repeats=1, random_state=0).fit(X, Y, sample_weight=WEIGHT)
-    assert list(model.comparison_.rows[0].values) == scores(folds, weight=WEIGHT)
-    whole = GaussianNB().fit(X, Y, WEIGHT)
-    np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
+    model = AutoClassifier(methods=BAYES, cv=3, random_state=0).fit(X, Y, sample_weight=WEIGHT)
+    check_folds(model, "bayes", folds, WEIGHT)
+    for (train, _), own in zip(folds, model.members_[0].models, strict=True):
+        np.testing.assert_allclose(own.theta_, GaussianNB().fit(X[train], Y[train], WEIGHT[train]).theta_)
 
 
 @pytest.mark.parametrize("preprocessor", [None, StandardScaler()], ids=["plain", "preprocessor"])
@@ -115,9 +127,15 @@ def test_wrong_weights_and_groups_are_rejected():
 
 
 def test_weights_equal_repeated_rows():
-    methods = {"stiff": LogisticRegression(C=0.01), "logistic": LogisticRegression()}
-    model = AutoClassifier("balanced_accuracy", methods=methods, random_state=0)
-    check_sample_weight_equivalence_on_dense_data("AutoClassifier", model)
+    methods = {"bayes": GaussianNB(), "logistic": LogisticRegression(tol=1e-10, max_iter=1000)}
+    weight = np.random.default_rng(2).integers(1, 4, 240)
+    rows = np.repeat(np.arange(240), weight)
+    folds = list(KFold(3).split(X))
+    repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
+    one = AutoClassifier("mcc", methods=methods, cv=folds).fit(X, Y, sample_weight=weight)
+    two = AutoClassifier("mcc", methods=methods, cv=repeated).fit(X[rows], Y[rows])
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-3)
+    assert one.weights_ == pytest.approx(two.weights_, abs=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +152,7 @@ def test_splitters(cv):
     comparison = compare(X, Y, methods=BAYES, cv=cv, groups=groups)
     assert list(comparison.rows[0].values) == scores(splits)
     model = AutoClassifier(methods=BAYES, cv=cv).fit(X, Y, groups=groups)
-    assert list(model.comparison_.rows[0].values) == scores(splits)
+    check_folds(model, "bayes", splits)
 
 
 def test_the_interval_is_that_of_the_mean_ratio_of_test_to_training_rows():
@@ -148,21 +166,23 @@ def test_the_interval_is_that_of_the_mean_ratio_of_test_to_training_rows():
 
 
 def test_one_split_is_enough():
-    model = AutoClassifier(methods={"guess": DummyClassifier(), **BAYES}, cv=0.25, n_repeats=1).fit(X, Y)
-    assert len(model.comparison_.rows[0].values) == 1
-    assert model.best_method_ == simplest_near_best(model.comparison_, ["guess", "bayes"]) == "bayes"
-    model = AutoClassifier(methods={"one": GaussianNB(), "two": GaussianNB()}, cv=0.25).fit(X, Y)
-    assert model.best_method_ == "one"
-    assert len(model.comparison_.rows[0].values) == 2  # one difference has no standard error, two have
+    methods = {"guess": DummyClassifier(), **BAYES}
+    model = AutoClassifier(methods=methods, cv=0.25, random_state=0).fit(X, Y)
+    assert model.best_method_ == "bayes"
+    (one,) = model.best_single_.members[0].models
+    assert one.class_count_.sum() == 180
+    # Weights and rule are judged on five parts of the 60 rows that were held out.
+    assert len(model.out_of_fold_["bayes"].rows) == 60
+    assert len(model.comparison_.row("bayes").values) == 5
 
 
 def test_groups_without_a_splitter_are_kept_together():
     comparison = compare(X, Y, methods=BAYES, n_repeats=3, groups=pd.Series(GROUPS))
     splits = GroupShuffleSplit(3, test_size=0.2, random_state=SEED).split(X, Y, GROUPS)
     assert list(comparison.rows[0].values) == scores(splits)
-    model = AutoClassifier(methods=BAYES, cv=4, n_repeats=1, random_state=0).fit(X, Y, groups=GROUPS)
-    splits = StratifiedGroupKFold(4, shuffle=True, random_state=SEED).split(X, Y, GROUPS)
-    assert list(model.comparison_.rows[0].values) == scores(splits)
+    model = AutoClassifier(methods=BAYES, cv=4, random_state=0).fit(X, Y, groups=GROUPS)
+    splits = list(StratifiedGroupKFold(4, shuffle=True, random_state=SEED).split(X, Y, GROUPS))
+    check_folds(model, "bayes", splits)
 
 
 class Grouped(GaussianNB):
@@ -240,11 +260,10 @@ def test_own_classifiers_get_what_the_user_passed(table, labels):
     ]
     assert compare(table, y, methods=methods, cv=splits).rows[0].values == pytest.approx(wanted)
     model = AutoClassifier(methods=methods, cv=splits).fit(table, y)
-    assert model.comparison_.rows[0].values == pytest.approx(wanted)
     assert model.classes_.tolist() == ["no", "yes"]
-    np.testing.assert_array_equal(
-        model.predict(table), np.array(["no", "yes"])[GaussianNB().fit(NUMBERS, Y).predict(NUMBERS)]
-    )
+    assert f1_score(Y, model.predict(table) == "yes") > np.mean(wanted)
+    for (train, _), own in zip(splits, model.members_[0].models, strict=True):
+        np.testing.assert_allclose(own[-1].theta_, GaussianNB().fit(NUMBERS[train], Y[train]).theta_)
     assert model.n_features_in_ == 2
     assert model.feature_names_in_.tolist() == ["size", "colour"]
 
@@ -254,7 +273,8 @@ def test_named_methods_accept_tables_of_texts(table):
     names = ["lightgbm", "random_forest_rule", "network"]
     comparison = compare(table, Y, methods=names, n_repeats=1)
     assert {row.method: row.error for row in comparison.rows} == dict.fromkeys(names)
-    model = AutoClassifier(methods=["random_forest_rule"], cv=2, n_repeats=1).fit(table, Y)
+    model = AutoClassifier(methods=["extra_trees", "lightgbm"], cv=2).fit(table, Y)
+    assert model.left_out_ == {}
     assert model.predict(table).shape == (240,)
     assert model.feature_names_in_.tolist() == ["size", "colour"]
 
@@ -283,7 +303,7 @@ def test_named_methods_accept_nullable_columns_and_polars():
 def test_texts_with_a_preprocessor():
     texts = [f"{'good' if one else 'bad'} thing {number}" for number, one in enumerate(Y)]
     model = AutoClassifier(
-        methods={"logistic": LogisticRegression()}, preprocessor=CountVectorizer(), cv=2, n_repeats=1
+        methods={"logistic": LogisticRegression()}, preprocessor=CountVectorizer(), cv=2
     ).fit(texts, Y)
     assert model.score(texts, Y) == 1
     assert not hasattr(model, "n_features_in_")
@@ -353,14 +373,21 @@ def test_multilabel_targets_in_auto_classifier():
         "ridge": RidgeClassifier(),
         "bayes": GaussianNB(),
     }
-    model = AutoClassifier(methods=methods, cv=3, n_repeats=1, random_state=0).fit(
-        FEATURES, pd.DataFrame(LABELS)
-    )
-    splits = KFold(3, shuffle=True, random_state=SEED).split(FEATURES)
-    assert list(model.comparison_.row("forest").values) == label_scores(splits)
-    assert "1d array" in model.comparison_.row("bayes").error
-    assert model.predict(FEATURES).shape == (150, 3)
+    model = AutoClassifier(methods=methods, cv=3, random_state=0).fit(FEATURES, pd.DataFrame(LABELS))
+    splits = list(KFold(3, shuffle=True, random_state=SEED).split(FEATURES))
+    check_folds(model, "forest", splits, score=partial(f1_score, average="macro"), y=LABELS)
+    assert "1d array" in model.left_out_["bayes"]
+    assert "predict_proba" in model.left_out_["ridge"]
+    assert model.predict(FEATURES).shape == model.predict_proba(FEATURES).shape == (150, 3)
+    assert f1_score(LABELS, model.predict(FEATURES), average="macro") > 0.8
     assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_named_members_accept_multilabel_targets():
+    names = ["lightgbm", "extra_trees", "logistic"]
+    model = AutoClassifier(methods=names, cv=2, random_state=0).fit(FEATURES, LABELS)
+    assert model.left_out_ == {}
+    assert model.comparison_.row("ensemble").mean > 0.5
 
 
 def test_named_methods_accept_multilabel_targets():

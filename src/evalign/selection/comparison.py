@@ -242,10 +242,10 @@ def compare_problem(
     return compare_on_splits(problem, builders, splits, seed, options, reference)
 
 
-def draw_seed(random_state: Any, trials_file: str | PathLike[str] | None) -> int:
-    """Draw one seed from `random_state`, which must be an integer with `trials_file`."""
-    if trials_file is not None and not isinstance(random_state, int | np.integer):
-        raise expected("random_state", "to be an integer with `trials_file`", show(random_state))
+def draw_seed(random_state: Any, file: str | PathLike[str] | None, argument: str = "trials_file") -> int:
+    """Draw one seed from `random_state`, which must be an integer with a file to resume from."""
+    if file is not None and not isinstance(random_state, int | np.integer):
+        raise expected("random_state", f"to be an integer with `{argument}`", show(random_state))
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
@@ -302,7 +302,7 @@ def compare_on_splits(
         trials[trial.method, trial.repeat] = trial
     by_method = {name: [trials[name, repeat] for repeat in range(len(splits))] for name in builders}
     ratio = float(np.mean([len(test) / len(train) for train, test in splits]))
-    rows = tuple(_summarize(own, by_method[reference], ratio) for own in by_method.values())
+    rows = tuple(summarize(own, by_method[reference], ratio) for own in by_method.values())
     if all(row.error is not None for row in rows):
         kind = TypeError if all(str(row.error).startswith("TypeError") for row in rows) else ValueError
         raise kind(f"All methods failed: {'; '.join(f'{row.method}: {row.error}' for row in rows)}")
@@ -310,7 +310,7 @@ def compare_on_splits(
     return Comparison(problem.metric.name, problem.metric.higher_is_better, reference, constraints, rows)
 
 
-def _summarize(trials: list[Trial], reference: list[Trial], ratio: float) -> Row:
+def summarize(trials: list[Trial], reference: list[Trial], ratio: float) -> Row:
     """Summarize the trials of a method; `ratio` is the number of test rows over that of training rows."""
     method = trials[0].method
     error = next((trial.error for trial in trials if trial.error is not None), None)

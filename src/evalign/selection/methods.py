@@ -22,6 +22,7 @@ from evalign.estimators import (
     MetricBooster,
     MetricClassifier,
     MetricDecision,
+    MetricLinear,
     TableEncoder,
     find_fit_parameter,
     is_table,
@@ -44,7 +45,12 @@ class Method:
     build: Callable[[Problem, Any], Any]
 
 
-def _booster(settings: dict[str, Any], problem: Problem, random_state: Any) -> Any:
+def _build_linear(problem: Problem, random_state: Any) -> Any:
+    return MetricLinear(problem.metric, problem.constraints, random_state=random_state)
+
+
+def build_booster(settings: dict[str, Any], problem: Problem, random_state: Any) -> Any:
+    """Build a booster for a problem."""
     return MetricBooster(problem.metric, problem.constraints, random_state=random_state, **settings)
 
 
@@ -59,7 +65,8 @@ def _forest(problem: Problem, random_state: Any) -> Any:
     return MetricDecision(forest, problem.metric, problem.constraints, cv=cv, random_state=random_state)
 
 
-def _network(strategy: str, rule: bool, problem: Problem, random_state: Any) -> Any:
+def build_network(strategy: str, rule: bool, problem: Problem, random_state: Any) -> Any:
+    """Build a network for a problem."""
     # Smaller than by default, since a comparison trains many networks; faster, since with few rows a slow one
     # is stopped early. The metric needs large batches, cross-entropy does not.
     pace = {"learning_rate": 3e-3} if strategy == "aligned" else {"learning_rate": 2e-3, "batch_size": 256}
@@ -71,23 +78,26 @@ _PLAIN: dict[str, Any] = {"strategy": "log_loss", "rule": False, "n_bags": 1}
 _BALANCED = {**_PLAIN, "class_weight": "balanced"}
 _RULE = {**_PLAIN, "rule": True}
 
-#: Every named method, from the simplest to the most elaborate: trees before networks, which need more
-#: settings and more time.
+#: Every named method, from the simplest to the most elaborate: a linear model before trees, and trees before
+#: networks, which need more settings and more time.
 METHODS: dict[str, Method] = {
-    "lightgbm": Method("LightGBM, stopped early", partial(_booster, _PLAIN)),
-    "lightgbm_balanced": Method("LightGBM with balanced class weights", partial(_booster, _BALANCED)),
-    "lightgbm_rule": Method("LightGBM and a fitted rule", partial(_booster, _RULE)),
-    "booster": Method("LightGBM boosted on the metric and a fitted rule", partial(_booster, {})),
+    "linear": Method("a linear model trained on the metric", _build_linear),
+    "lightgbm": Method("LightGBM, stopped early", partial(build_booster, _PLAIN)),
+    "lightgbm_balanced": Method("LightGBM with balanced class weights", partial(build_booster, _BALANCED)),
+    "lightgbm_rule": Method("LightGBM and a fitted rule", partial(build_booster, _RULE)),
+    "booster": Method("LightGBM boosted on the metric and a fitted rule", partial(build_booster, {})),
     "random_forest_rule": Method("a random forest and a fitted rule", _forest),
-    "network": Method("a network on cross-entropy", partial(_network, "cross_entropy", False)),
+    "network": Method("a network on cross-entropy", partial(build_network, "cross_entropy", False)),
     "network_balanced": Method(
-        "a network on class-balanced cross-entropy", partial(_network, "weighted_cross_entropy", False)
+        "a network on class-balanced cross-entropy", partial(build_network, "weighted_cross_entropy", False)
     ),
     "network_rule": Method(
-        "a network on cross-entropy and a fitted rule", partial(_network, "cross_entropy", True)
+        "a network on cross-entropy and a fitted rule", partial(build_network, "cross_entropy", True)
     ),
-    "aligned": Method("a network on the metric", partial(_network, "aligned", False)),
-    "aligned_rule": Method("a network on the metric and a fitted rule", partial(_network, "aligned", True)),
+    "aligned": Method("a network on the metric", partial(build_network, "aligned", False)),
+    "aligned_rule": Method(
+        "a network on the metric and a fitted rule", partial(build_network, "aligned", True)
+    ),
 }
 
 
@@ -98,8 +108,22 @@ def build_methods(methods: Methods, problem: Problem) -> dict[str, Builder]:
     >>> build_methods(["lightgbm"], problem)["lightgbm"](0).strategy
     'log_loss'
     """
+    builders = find_builders(methods, problem, METHODS)
+    if problem.preprocessor is None:
+        return builders
+    return {name: partial(_prepend, problem.preprocessor, build) for name, build in builders.items()}
+
+
+def find_builders(methods: Methods, problem: Problem, known: Mapping[str, Method]) -> dict[str, Builder]:
+    """Return a function (seed) -> unfitted classifier of prepared features for each method by name.
+
+    Args:
+        methods: What the user asks for; None means all that are known.
+        problem: What they are tried on.
+        known: The methods by name.
+    """
     if methods is None:
-        methods = list(METHODS)
+        methods = list(known)
     if isinstance(methods, str) or not isinstance(methods, Sequence | Mapping):
         raise expected("methods", "to be a list of names or a dictionary of classifiers", show(methods))
     if not isinstance(methods, Mapping):
@@ -108,27 +132,25 @@ def build_methods(methods: Methods, problem: Problem) -> dict[str, Builder]:
         methods = {name: name for name in methods}
     if not methods:
         raise expected("methods", "with at least one method", "none")
-    builders = {str(name): _as_builder(method, problem) for name, method in methods.items()}
+    builders = {str(name): _as_builder(method, problem, known) for name, method in methods.items()}
     if problem.sample_weight is not None:
         for name, method in methods.items():
             _check_weights(str(name), method)
-    if problem.preprocessor is None:
-        return builders
-    return {name: partial(_prepend, problem.preprocessor, build) for name, build in builders.items()}
+    return builders
 
 
-def _as_builder(method: Any, problem: Problem) -> Builder:
+def _as_builder(method: Any, problem: Problem, known: Mapping[str, Method]) -> Builder:
     if isinstance(method, str):
-        if method not in METHODS:
-            raise expected("methods", "to be known names", repr(method), suggest(method, METHODS))
-        return _build_named(method, problem)
+        if method not in known:
+            raise expected("methods", "to be known names", repr(method), suggest(method, known))
+        return _build_named(known[method], problem)
     if not hasattr(method, "fit") or not hasattr(method, "predict") or isinstance(method, type):
         raise expected("methods", "to be names or scikit-learn classifiers", show(method))
     return lambda seed: set_where_none(clone(method), "random_state", seed)
 
 
-def _build_named(name: str, problem: Problem) -> Builder:
-    build: Builder = partial(METHODS[name].build, problem)
+def _build_named(method: Method, problem: Problem) -> Builder:
+    build: Builder = partial(method.build, problem)
     if problem.preprocessor is not None:
         return build
     if is_table(problem.X):
@@ -139,7 +161,7 @@ def _build_named(name: str, problem: Problem) -> Builder:
 def _encode(build: Builder, seed: int | None) -> Any:
     """Build a method; one that does not accept tables with categories and gaps gets numbers."""
     estimator = build(seed)
-    if isinstance(estimator, MetricBooster | MetricClassifier):
+    if isinstance(estimator, MetricBooster | MetricClassifier | MetricLinear):
         return estimator
     return _make_pipeline(TableEncoder(), estimator)
 

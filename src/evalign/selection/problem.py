@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import joblib
@@ -70,7 +70,8 @@ class Problem:
         problem = cls(X, y, metric, constraints, preprocessor, sample_weight, groups)
         if len(problem.classes) < 2:
             raise expected("y", "with two classes", f"1 class: {show(problem.classes[0])}")
-        return problem
+        metric, constraints = metrics.resolve_classes(metric, constraints, problem.classes)
+        return replace(problem, metric=metric, constraints=constraints)
 
     @property
     def is_multilabel(self) -> bool:
@@ -87,6 +88,12 @@ class Problem:
         """A hash of everything the problem consists of that is the same in every process."""
         settings = describe_settings([self.metric, *self.constraints, self.preprocessor])
         return str(joblib.hash([self.X, self.y, settings, self.sample_weight, self.groups]))
+
+    def take(self, rows: NDArray[Any]) -> Problem:
+        """The same problem for some of the rows."""
+        weight, groups = (None if one is None else one[rows] for one in (self.sample_weight, self.groups))
+        X = _safe_indexing(self.X, rows)
+        return replace(self, X=X, y=self.y[rows], sample_weight=weight, groups=groups)
 
     def fit(self, estimator: Any, rows: NDArray[Any] | None = None) -> Any:
         """Fit an estimator on some rows, or on all, with their weights and groups if it accepts them."""

@@ -1,0 +1,236 @@
+"""The models of the folds: which are fitted next, where they are fitted, and what is known of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from statistics import median_low
+from time import perf_counter
+from typing import Any
+
+import joblib
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn import config_context, get_config
+from sklearn.utils import _safe_indexing
+
+from evalign._errors import expected, is_number, show
+from evalign._typing import Floats
+from evalign.estimators import Split, predict_response
+from evalign.selection._settings import describe_settings, use_one_thread
+from evalign.selection.members import fit_on_fold
+from evalign.selection.mixture import as_scores
+from evalign.selection.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class FoldModel:
+    """A member fitted without the rows of a fold: the model, and its scores for these rows."""
+
+    member: str
+    fold: int
+    model: Any = None
+    scores: Floats | None = None
+    fit_time: float = math.nan
+    predict_time: float = math.nan
+    error: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FoldTask:
+    """A member to be fitted without the rows of a fold; the preprocessor is already fitted on the others."""
+
+    member: str
+    fold: int
+    build: Callable[[], Any]
+    split: Split
+    preprocessor: Any = None
+
+    @property
+    def key(self) -> str:
+        """A hash that identifies the model within its problem."""
+        try:
+            settings = describe_settings(self.build())
+        except Exception as error:  # reported when it is fitted
+            settings = repr(error)
+        return str(joblib.hash([self.member, settings, *self.split]))
+
+    def run(self, problem: Problem, one_thread: bool) -> FoldModel:
+        """Fit the member and predict the rows of the fold; an error is a result."""
+        threads = torch.get_num_threads()
+        try:
+            if one_thread:
+                torch.set_num_threads(1)
+            return self._fit(problem, one_thread)
+        except Exception as error:
+            lines = str(error).strip().splitlines() or [""]
+            return FoldModel(self.member, self.fold, error=f"{type(error).__name__}: {lines[0]}")
+        finally:
+            torch.set_num_threads(threads)
+
+    def _fit(self, problem: Problem, one_thread: bool) -> FoldModel:
+        estimator = self.build()
+        if one_thread:
+            use_one_thread(estimator)
+        start = perf_counter()
+        model = fit_on_fold(estimator, problem, self.split, self.prepare)
+        middle = perf_counter()
+        X = self.prepare(_safe_indexing(problem.X, self.split[1]))
+        scores = score_rows(model, X, problem.classes, problem.is_multilabel)
+        return FoldModel(self.member, self.fold, model, scores, middle - start, perf_counter() - middle)
+
+    def prepare(self, X: Any) -> Any:
+        """Convert features as the preprocessor does."""
+        return X if self.preprocessor is None else self.preprocessor.transform(X)
+
+
+def score_rows(model: Any, X: Any, classes: NDArray[Any], has_labels: bool) -> Floats:
+    """The scores of a fitted classifier, one column per class or label: log-probabilities if it has any."""
+    response, is_probability = predict_response(model, X, classes, has_labels)
+    if not np.isfinite(response).all():
+        raise expected("methods", "with finite probabilities or scores", f"{type(model).__name__} without")
+    return as_scores(response, is_probability, has_labels)
+
+
+def run_tasks(tasks: Iterable[FoldTask], problem: Problem, n_jobs: int | None) -> Iterator[FoldModel]:
+    """Run tasks as they are drawn: a task is drawn when there is a worker for it."""
+    if n_jobs in (None, 1):
+        for task in tasks:
+            yield task.run(problem, one_thread=n_jobs == 1)
+        return
+    parallel = joblib.Parallel(
+        n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1
+    )
+    run, config = joblib.delayed(_run_in_worker), get_config()
+    yield from parallel(run(task, problem, config) for task in tasks)
+
+
+def _run_in_worker(task: FoldTask, problem: Problem, config: dict[str, Any]) -> FoldModel:
+    """Run a task with one thread, and with the configuration of scikit-learn in the main process."""
+    with config_context(**config):
+        return task.run(problem, one_thread=True)
+
+
+@dataclass
+class Clock:
+    """The time that is left of a limit in seconds; None is no limit."""
+
+    limit: float | None = None
+    start: float = field(default_factory=perf_counter)
+
+    @property
+    def spent(self) -> float:
+        """The seconds since the start."""
+        return perf_counter() - self.start
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return math.inf if self.limit is None else self.limit - self.spent
+
+
+def as_seconds(time_limit: Any) -> float | None:
+    """Read a time limit.
+
+    >>> as_seconds("1.5h"), as_seconds("10m"), as_seconds(30), as_seconds(None)
+    (5400.0, 600.0, 30.0, None)
+    """
+    if time_limit is None:
+        return None
+    value: Any = time_limit
+    if isinstance(time_limit, str):
+        text = time_limit.strip().lower()
+        units = {"h": 3600.0, "m": 60.0, "s": 1.0}
+        factor = units.get(text[-1:], 1.0)
+        try:
+            value = factor * float(text[:-1] if text[-1:] in units else text)
+        except ValueError:
+            value = None
+    if not is_number(value) or not 0 < value < math.inf:
+        wanted = 'to be seconds above 0, or a text such as "90s", "10m" or "1.5h"'
+        raise expected("time_limit", wanted, show(time_limit))
+    return float(value)
+
+
+@dataclass
+class Schedule:
+    """Which member is fitted on which fold next, in the time that is left.
+
+    A member is begun, and continued, only if all its folds are expected to fit into the time: by what its
+    folds took so far, or else by its guessed cost and what the others took. The first member is different:
+    it is fitted on as many folds as there is time for, and on one at least.
+
+    Args:
+        costs: The members in their order, with their guessed costs.
+        n_folds: The number of folds.
+        clock: The time that is left.
+        n_jobs: The number of folds that are fitted at a time.
+        reserve: The fraction of the limit that is kept for the mixture.
+
+    >>> schedule = Schedule({"a": 1.0, "b": 2.0}, 2, Clock())
+    >>> list(schedule)
+    [('a', 0), ('a', 1), ('b', 0), ('b', 1)]
+    """
+
+    costs: dict[str, float]
+    n_folds: int
+    clock: Clock
+    n_jobs: int = 1
+    reserve: float = 0.1
+    started: set[tuple[str, int]] = field(default_factory=set)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        while (following := self._find_next()) is not None:
+            self.started.add(following)
+            yield following
+
+    def record(self, result: FoldModel) -> None:
+        """Take note of what a fold took, or that it failed."""
+        self.started.add((result.member, result.fold))
+        if result.error is not None:
+            self.left_out[result.member] = f"failed: {result.error}"
+        else:
+            self.seconds.setdefault(result.member, []).append(result.fit_time + result.predict_time)
+
+    def drop(self, member: str, reason: str) -> None:
+        """Fit no further folds of a member."""
+        self.left_out.setdefault(member, reason)
+
+    def _find_next(self) -> tuple[str, int] | None:
+        is_first = True
+        for member in self.costs:
+            if member in self.left_out:
+                if is_first and member in self.seconds:  # no other member has all its folds
+                    return None
+                continue
+            waiting = [fold for fold in range(self.n_folds) if (member, fold) not in self.started]
+            if waiting and self._has_time(member, len(waiting), is_first):
+                return member, waiting[0]
+            if waiting and is_first:
+                return None
+            is_first = False
+        return None
+
+    def _has_time(self, member: str, n_waiting: int, is_first: bool) -> bool:
+        seconds = self._estimate(member)
+        if self.clock.limit is None or seconds is None:
+            return self.clock.left > 0 or (is_first and n_waiting == self.n_folds)
+        rounds = 1 if is_first else math.ceil(n_waiting / self.n_jobs)
+        left = self.clock.left - self.reserve * self.clock.limit
+        if rounds * seconds <= left:
+            return True
+        needed, done = rounds * seconds, self.n_folds - n_waiting
+        text = f"it needs about {max(1, round(needed))} s more, and {max(0, round(left))} s are left"
+        self.left_out[member] = f"after {done} of {self.n_folds} folds, {text}" if done else text
+        return False
+
+    def _estimate(self, member: str) -> float | None:
+        """The seconds that a fold takes, or None if nothing is known yet."""
+        if member in self.seconds:
+            return float(np.mean(self.seconds[member]))
+        known = [np.mean(seconds) / self.costs[name] for name, seconds in self.seconds.items()]
+        return self.costs[member] * float(median_low(known)) if known else None
