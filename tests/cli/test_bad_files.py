@@ -65,6 +65,26 @@ class TestFiles:
             main([*map(str, commands[name](tmp_path / "nowhere.csv")), "--debug"])
 
 
+def test_an_error_in_a_csv_file_never_hangs_or_aborts(fork, files, tmp_path):
+    """What still reads when the interpreter ends may block or crash it: without care, in every third run."""
+    header, rows = files.new_csv.read_bytes().split(b"\r\n", 1)
+    ragged, lost, out = tmp_path / "ragged.csv", tmp_path / "lost.csv", tmp_path / "out.csv"
+    ragged.write_bytes(header + b"\r\n" + rows + b"1;2;3\r\n" + rows * 200)
+    lost.write_bytes(header.replace(b"visits", b"Visit") + b"\r\n" + rows * (20_000_000 // len(rows)))
+    cases = [
+        (["fit", ragged, "--target=churned"], "with 10 columns in every row, but got 3 in row 95"),
+        (["predict", files.model, lost], "but got one without 'visits'. Did you mean 'Visit'?"),
+    ]
+    for command, message in cases:
+        for _ in range(5):
+            for process in [fork(*command, f"--out={out}"), fork(*command, f"--out={out}")]:
+                assert process.wait(60) == 2
+                (line,) = process.errors.splitlines()
+                assert line.startswith("evalign: Expected `")
+                assert message in line
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("name", ["compare", "fit", "evaluate"])
 def test_a_target_that_is_not_a_column_gets_suggestions(fail, commands, name, files):
     line = fail(*commands[name](files.old_csv), "--target=Churnd")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from evalign.reports import Report, as_plain, read_page
+from evalign.tables import TableModel
 
 
 @pytest.fixture
@@ -94,3 +95,25 @@ def test_the_report_of_a_model_is_rendered_again(run, files, tmp_path):
     assert run("report", files.model, f"--out={out}").status == 0
     assert out.read_bytes() == (files.model / "report.html").read_bytes()
     assert Report.from_json((files.model / "report.json").read_text()) == read_page(out)
+
+
+def test_an_ensemble_is_saved_with_its_members_and_predicts(run, files, tmp_path):
+    out = tmp_path / "m"
+    command = ["fit", files.old_csv, "--target=churned", f"--out={out}", "--folds=2", "--time-limit=10m"]
+    ran = run(*command, "--methods=lightgbm,extra_trees,linear", "--jobs=1", "--json")
+    assert ran.status == 0
+    result = json.loads(ran.out)
+    assert [row["method"] for row in result["comparison"]["rows"]][-1] == "ensemble"
+    model = TableModel.load(out)
+    weights = model.classifier.weights_
+    assert sum(weights.values()) == pytest.approx(1)
+    largest = max(weights, key=weights.get)
+    assert f"{largest} {weights[largest]:.0%}" in (out / "README.md").read_text()
+    # The evidence is that of all rows, each predicted by models that were not trained on it.
+    report = json.loads((out / "report.json").read_text())
+    assert report["models"][0]["rows"] == report["data"]["rows"]
+    assert report["models"][1]["name"] == "lightgbm"
+    assert run("predict", out, files.old_csv, "--proba", f"--out={tmp_path / 'p.csv'}").status == 0
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    np.testing.assert_allclose(predicted.filter(like="probability_").sum(axis=1), 1)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["m", "p.csv"]

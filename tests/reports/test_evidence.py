@@ -18,9 +18,10 @@ from sklearn.metrics import (
     precision_score,
     recall_score,
 )
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from evalign import AutoClassifier, MetricBooster, MetricClassifier, MetricDecision, metrics
+from evalign import MetricBooster, MetricClassifier, MetricDecision, metrics
 from evalign.reports import ComparisonFacts, as_plain, evidence
 from evalign.selection import Comparison, Row
 
@@ -29,6 +30,19 @@ from evalign.selection import Comparison, Row
 def decision(two):
     X, y, _, _ = two
     return MetricDecision(LogisticRegression(), "f1", cv=3, random_state=0).fit(X, y)
+
+
+def test_the_metric_may_name_a_class_by_its_label(two, decision):
+    _, _, X, y = two
+    facts = evidence("decision", decision, X, y, "recall['no']", "precision['yes'] >= 0.1")
+    guess = decision.predict(X)
+    assert facts.metric == "recall['no']"
+    assert facts.value == pytest.approx(recall_score(y, guess, pos_label="no"))
+    assert facts.positive == 0
+    bound = facts.constraints["precision['yes'] >= 0.1"]
+    assert bound.value == pytest.approx(precision_score(y, guess, pos_label="yes"))
+    with pytest.raises(ValueError, match="but got 'noo'. Did you mean 'no'?"):
+        evidence("decision", decision, X, y, "recall['noo']")
 
 
 def flatten(matrix):
@@ -299,10 +313,9 @@ def test_rules_and_training_are_found_inside_pipelines(two):
     facts = evidence("booster", model, new, truth, "f1")
     assert facts.slider.positions[facts.slider.start] == booster.rule_.threshold
     network = MetricClassifier("f1", rule=True, hidden=(4,), max_epochs=2, n_bags=2, random_state=0)
-    methods = {"network": make_pipeline(SimpleImputer(), network)}
-    auto = AutoClassifier("f1", methods=methods, cv=2, random_state=0).fit(X, y)
-    facts = evidence("network", auto, new, truth, "f1")
-    own = auto.best_estimator_[-1]
+    search = GridSearchCV(make_pipeline(SimpleImputer(), network), {}, cv=2).fit(X, y)
+    facts = evidence("network", search, new, truth, "f1")
+    own = search.best_estimator_[-1]
     assert facts.slider.positions[facts.slider.start] == own.rule_.threshold
     rows = [row for row in own.history_ if row["bag"] == 0]
     assert [epoch.hard for epoch in facts.history] == [row["valid_metric"] for row in rows]

@@ -1,5 +1,6 @@
 """The model folder: what was saved is what is loaded, and folders of older formats still predict."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,17 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evalign._files import FORMAT
+from evalign import _files
+from evalign._files import draft_folder
 from evalign.cli import main
 from evalign.tables import TableModel, read
 
 #: Folders of format 1 that `evalign fit data.csv --target churned --metric f1 --method NAME --out NAME
 #: --positive left` wrote, without their pages, and what `evalign predict NAME data.csv --proba` printed.
-#: Those of format 3 are the same models, saved again; there are none of format 2. They are never written
-#: again: a new format gets a folder beside them.
+#: Those of format 3 are the same models, saved again; there are none of format 2, and format 4 only adds
+#: ensembles. They are never written again: a new format gets a folder beside them.
 STORED = Path(__file__).parent / "fixtures"
 METHODS = ["lightgbm_rule", "network_rule"]
-FORMATS = [1, FORMAT]
+FORMATS = [1, 3]
 FOLDERS = [(f"format-{number}", method) for number in FORMATS for method in METHODS]
 
 
@@ -70,7 +72,7 @@ def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
     loaded, real = TableModel.load(model), Path.rename
 
     def rename(self, target):
-        if self.name == f".model.{os.getpid()}":
+        if self.name.endswith(".draft"):
             raise KeyboardInterrupt
         return real(self, target)
 
@@ -83,10 +85,44 @@ def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
     assert [path.name for path in model.parent.iterdir()] == ["model"]
 
 
-def test_the_draft_of_a_killed_process_is_replaced(model, tmp_path):
-    draft = tmp_path / f".again.{os.getpid()}"
-    draft.mkdir()
-    (draft / "half").write_text("of a model")
+def make_folder(path):
+    path.mkdir()
+    (path / "half").write_text("of a model")
+    return path
+
+
+def test_the_drafts_of_killed_processes_are_removed(model, tmp_path):
+    dead = make_folder(tmp_path / f".again.{'0' * 16}.draft")
+    alive = make_folder(tmp_path / f".again.{'1' * 16}.draft")
+    foreign = make_folder(tmp_path / f".other.{'0' * 16}.draft")
+    lock = os.open(alive, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     TableModel.load(model).save(tmp_path / "again")
+    os.close(lock)
     assert TableModel.load(tmp_path / "again").labels == ("stayed", "left")
-    assert not draft.exists()
+    assert [path.exists() for path in (dead, alive, foreign)] == [False, True, True]
+
+
+def test_a_model_that_was_being_replaced_is_put_back(model, tmp_path):
+    """A kill between the two renames that replace one folder by another."""
+    old = model.rename(tmp_path / f".model.{'0' * 16}.old")
+    with pytest.raises(KeyboardInterrupt), draft_folder(model):
+        raise KeyboardInterrupt
+    assert TableModel.load(model).labels == ("stayed", "left")
+    assert not old.exists()
+
+
+def test_a_draft_is_new_and_has_a_name_that_nobody_can_guess(tmp_path, monkeypatch):
+    """A link that waits at the name of a draft would lead to a file of the user."""
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / f".a.{'0' * 16}.draft").symlink_to(tmp_path / "mine")
+    monkeypatch.setattr(_files.secrets, "token_hex", lambda size: "00" * size)
+    with pytest.raises(FileExistsError):
+        _files.write_file(tmp_path / "a", b"content")
+    assert (tmp_path / "mine").read_text() == "mine"
+    monkeypatch.undo()
+    names = set()
+    for _ in range(2):
+        with _files.draft_file(tmp_path / "a"):
+            names |= {path.name for path in tmp_path.iterdir()} - {"mine", f".a.{'0' * 16}.draft", "a"}
+    assert len(names) == 2

@@ -48,7 +48,9 @@ app = typer.Typer(
 Table = Annotated[
     str,
     typer.Argument(
-        help="A CSV file (also .gz), a Parquet file, or - for CSV from standard input.", show_default=False
+        help="A file of CSV, JSON lines, Parquet, Feather or Excel, an address (https://, s3://, or of a "
+        "database with --query), or - for text from standard input.",
+        show_default=False,
     ),
 ]
 Folder = Annotated[Path, typer.Argument(help="The folder of a model.", show_default=False)]
@@ -64,6 +66,29 @@ Positive = Annotated[
 Constraint = Annotated[
     list[str] | None,
     typer.Option(help='A constraint to satisfy, such as "precision>=0.9"; may be repeated.'),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="Decide by this threshold instead of the model's rule (two classes)."),
+]
+Verify = Annotated[
+    Path | None,
+    typer.Option(help="Refuse a model that was not signed with this key (Ed25519, public, PEM)."),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(help="A column such as patient_id: its rows are never on both sides of a split."),
+]
+Time = Annotated[
+    str | None, typer.Option(help="A column of dates or numbers: later rows judge, instead of random ones.")
+]
+Weight = Annotated[str | None, typer.Option(help="A column with the weights of the rows.")]
+DropUnlabelled = Annotated[
+    bool, typer.Option("--drop-unlabelled", help="Leave out rows without a class instead of failing.")
+]
+Query = Annotated[
+    str | None,
+    typer.Option(help="What to read from a database, in SQL; the table is its SQLAlchemy address."),
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="How many trials run in parallel.", show_default="all cores")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The seed of splits and methods.")]
@@ -105,6 +130,11 @@ def compare(
     metric: Metric = "f1",
     positive: Positive = None,
     constraint: Constraint = None,
+    group: Group = None,
+    time: Time = None,
+    weight: Weight = None,
+    drop_unlabelled: DropUnlabelled = False,
+    query: Query = None,
     methods: Annotated[
         str | None, typer.Option(help="Names separated by commas; see `evalign methods`.", show_default="all")
     ] = None,
@@ -118,7 +148,7 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
-) -> None:
+) -> int:
     """Find out which method is best for a metric on your data.
 
     Every method is trained and evaluated on the same splits. An interrupted run resumes when it is started
@@ -129,8 +159,9 @@ def compare(
     options = _compare.CompareOptions(
         data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
         methods=methods, repeats=repeats, test_size=test_size, jobs=jobs, seed=seed, out=out,
+        group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query,
     )  # fmt: skip
-    _compare.run(_console(as_json, quiet), options)
+    return _compare.run(_console(as_json, quiet), options)
 
 
 @app.command(
@@ -143,34 +174,45 @@ def fit(
     metric: Metric = "f1",
     positive: Positive = None,
     constraint: Constraint = None,
+    group: Group = None,
+    time: Time = None,
+    weight: Weight = None,
+    drop_unlabelled: DropUnlabelled = False,
+    query: Query = None,
     method: Annotated[
-        str, typer.Option(help="auto selects one by cross-validation; or a name from `evalign methods`.")
+        str, typer.Option(help="auto mixes several for the metric; or a name from `evalign methods`.")
     ] = "auto",
     methods: Annotated[
         str | None,
-        typer.Option(help="The methods that auto selects from, separated by commas.", show_default="all"),
+        typer.Option(help="The methods that auto mixes, separated by commas.", show_default="all"),
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="The number of folds of the cross-validation.")] = 5,
-    repeats: Annotated[
-        int, typer.Option(min=1, help="How often folds are drawn at most, until the choice is clear.")
-    ] = 3,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(help='The time for auto, such as "90s", "10m" or "1.5h".', show_default="none"),
+    ] = None,
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign the model with this key (Ed25519, private, PEM).")
+    ] = None,
     jobs: Jobs = CORES,
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
-) -> None:
+) -> int:
     """Train a classifier for a metric and save it with a report.
 
-    The folder contains the preparation of the columns, the classifier, report.html and a model card.
+    The folder contains the preparation of the columns, the classifier, report.html and a model card. The exit
+    status is 3 if a constraint is violated on the held-out rows.
     """
     from evalign.cli import _fit
 
     options = _fit.FitOptions(
         data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
-        method=method, methods=methods, folds=folds, repeats=repeats, jobs=jobs, seed=seed, out=out,
+        method=method, methods=methods, folds=folds, time_limit=time_limit, jobs=jobs, seed=seed, out=out,
+        sign=sign, group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query,
     )  # fmt: skip
-    _fit.run(_console(as_json, quiet), options)
+    return _fit.run(_console(as_json, quiet), options)
 
 
 @app.command(epilog="Example: evalign predict model/ new.csv --out predictions.csv --proba")
@@ -185,19 +227,33 @@ def predict(
         list[str] | None, typer.Option(help="A column to copy from the input; may be repeated.")
     ] = None,
     chunk: Annotated[int, typer.Option(min=1, help="The number of rows per chunk.")] = 50_000,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write texts to CSV as they are, even if a spreadsheet runs them.")
+    ] = False,
+    threshold: Threshold = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Fail, and write no file, if the rows differ from those of the training."
+        ),
+    ] = False,
+    query: Query = None,
+    verify: Verify = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Predict the class of every row, in the order of the rows.
 
-    Rows are read, predicted and written in chunks, so files may be larger than memory.
+    Rows are read, predicted and written in chunks, so files may be larger than memory. Notes say where the
+    rows differ from those of the training.
     """
     from evalign.cli import _predict
 
     options = _predict.PredictOptions(
-        model=model, data=data, out=out, proba=proba, keep=tuple(keep or ()), chunk=chunk
-    )
+        model=model, data=data, out=out, proba=proba, keep=tuple(keep or ()), chunk=chunk,
+        raw=raw, threshold=threshold, strict=strict, verify=verify, query=query,
+    )  # fmt: skip
     _predict.run(_console(as_json, quiet), options)
 
 
@@ -208,20 +264,21 @@ def evaluate(
     target: Annotated[
         str | None, typer.Option(help="The column with the classes.", show_default="as in training")
     ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Decide by this threshold instead of the model's rule (two classes)."),
-    ] = None,
+    threshold: Threshold = None,
     out: Annotated[Path | None, typer.Option(help="The folder for a report.", show_default="none")] = None,
+    query: Query = None,
+    verify: Verify = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
-) -> None:
+) -> int:
     """Evaluate a model on labelled rows: metrics with intervals, confusion matrix, calibration."""
     from evalign.cli import _evaluate
 
-    options = _evaluate.EvaluateOptions(model=model, data=data, target=target, threshold=threshold, out=out)
-    _evaluate.run(_console(as_json, quiet), options)
+    options = _evaluate.EvaluateOptions(
+        model=model, data=data, target=target, threshold=threshold, out=out, verify=verify, query=query
+    )
+    return _evaluate.run(_console(as_json, quiet), options)
 
 
 @app.command(epilog="Example: evalign report model/ --out report.html")

@@ -79,10 +79,12 @@ class Console:
 def format_number(value: float | None) -> str:
     """A number with three digits, or a dash.
 
-    >>> format_number(0.12345), format_number(None)
-    ('0.123', '-')
+    >>> format_number(0.12345), format_number(None), format_number(1e30)
+    ('0.123', '-', '1.000e+30')
     """
-    return "-" if value is None else f"{value:.3f}"
+    if value is None:
+        return "-"
+    return f"{value:.3e}" if abs(value) >= 1e12 else f"{value:.3f}"
 
 
 @contextmanager

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from evalign._errors import expected
 from evalign.cli._console import Console, blame_run, blame_usage, format_number
 from evalign.cli._evidence import NamedClassifier, build_report
+from evalign.cli._main import VIOLATED
 from evalign.cli._paths import check_folder
 from evalign.cli._task import check_column, describe_task, read_table, strip_path
-from evalign.decisions import DecisionRule
 from evalign.reports import DataFacts, ModelEvidence, as_plain, evidence, write_page
 from evalign.tables import TableModel, as_labels, fingerprint
 
@@ -30,17 +26,20 @@ class EvaluateOptions:
     target: str | None
     threshold: float | None
     out: Path | None
+    verify: Path | None
+    query: str | None
 
 
-def run(console: Console, options: EvaluateOptions) -> None:
-    """Evaluate, print, and write a report if there is a folder for it."""
+def run(console: Console, options: EvaluateOptions) -> int:
+    """Evaluate, print, write a report if there is a folder for it, and return the exit status."""
     with blame_usage():
         if options.out is not None:
             check_folder(options.out)
-        model = TableModel.load(options.model)
-        classifier = _apply_threshold(model, options.threshold)
+        model = TableModel.load(options.model, options.verify)
+        if options.threshold is not None:
+            model = model.with_threshold(options.threshold)
         target = options.target or model.facts["target"]
-        table, notes = read_table(options.data)
+        table, notes = read_table(options.data, options.query)
         check_column(target, table)
         y = as_labels(table[target], known=model.labels)
         X = model.prepare(table)
@@ -49,7 +48,7 @@ def run(console: Console, options: EvaluateOptions) -> None:
     console.warn(notes)
     decides = "" if options.threshold is None else f"decides by the threshold {options.threshold:g}"
     result = evidence(
-        model.facts["method"], NamedClassifier(classifier, model.labels), X, y, model.metric,
+        model.facts["method"], NamedClassifier(model.classifier, model.labels), X, y, model.metric,
         model.constraints, role="model", description=decides,
     )  # fmt: skip
     _print_evidence(console, result)
@@ -68,32 +67,7 @@ def run(console: Console, options: EvaluateOptions) -> None:
             "warnings": list(notes),
         }
     )
-
-
-class _ThresholdClassifier:
-    """A classifier of two classes that decides by a threshold of the user."""
-
-    def __init__(self, classifier: Any, rule: DecisionRule) -> None:
-        self.classifier, self.rule_ = classifier, rule
-
-    def predict(self, X: Any) -> Any:
-        return self.rule_.predict(self.predict_proba(X))
-
-    def predict_proba(self, X: Any) -> Any:
-        return self.classifier.predict_proba(X)
-
-
-def _apply_threshold(model: TableModel, threshold: float | None) -> Any:
-    """The classifier of a model, or the same with another threshold."""
-    if threshold is None:
-        return model.classifier
-    if len(model.labels) != 2:
-        raise expected("threshold", "only with two classes", f"a model of {len(model.labels)}")
-    if not 0 <= threshold <= 1:
-        raise expected("threshold", "in [0, 1]", threshold)
-    weights = np.diag([threshold, 1 - threshold])
-    rule = DecisionRule(np.array([0, 1]), weights, np.array([threshold]), model.metric.name, 0.0)
-    return _ThresholdClassifier(model.classifier, rule)
+    return 0 if all(one.satisfied for one in result.constraints.values()) else VIOLATED
 
 
 def _write_report(

@@ -1,21 +1,31 @@
-"""`evalign fit`: a classifier for a metric, selected, trained and saved with its report."""
+"""`evalign fit`: a classifier for a metric, mixed, trained and saved with its report."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from sklearn.base import clone
 
 from evalign._errors import suggest
 from evalign.cli._compare import keep_trials, print_comparison, summarize
 from evalign.cli._console import Console, blame_run, blame_usage, format_number
-from evalign.cli._evidence import build_report, evaluate_methods
-from evalign.cli._main import UsageError
+from evalign.cli._evidence import (
+    build_report,
+    collect_evidence,
+    describe_answer,
+    describe_violations,
+    evaluate_methods,
+)
+from evalign.cli._main import VIOLATED, UsageError
 from evalign.cli._task import TableTask, TaskOptions, parse_methods, read_task
-from evalign.reports import ComparisonFacts, ModelEvidence, Report, render_card, render_page
-from evalign.selection import METHODS, AutoClassifier, Comparison, build_methods
-from evalign.tables import TableModel, check_target
+from evalign.decisions import DecisionRule
+from evalign.reports import ComparisonFacts, ModelEvidence, Report, as_plain, render_card, render_page
+from evalign.selection import KNOWN, MEMBERS, METHODS, AutoClassifier, Comparison, as_seconds, build_methods
+from evalign.tables import Profile, TableModel, check_target, read_private_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,101 +34,136 @@ class FitOptions(TaskOptions):
 
     method: str
     folds: int
+    time_limit: str | None
     out: Path
+    sign: Path | None
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A pipeline fitted on all rows, its method, and the comparison that selected it, if any did."""
+    """A fitted preparation and classifier, and what they are called."""
 
     method: str
-    pipeline: Any
-    comparison: Comparison | None = None
+    preparation: Any
+    classifier: Any
+
+    @property
+    def auto(self) -> AutoClassifier | None:
+        """The classifier if it is an ensemble, which has its evidence with it."""
+        return self.classifier if isinstance(self.classifier, AutoClassifier) else None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison of the members of an ensemble."""
+        return None if self.auto is None else self.auto.comparison_
 
 
-def run(console: Console, options: FitOptions) -> None:
-    """Select a method, train it, evaluate it and save the model."""
+def run(console: Console, options: FitOptions) -> int:
+    """Select a method, train it, evaluate it, save the model, and return the exit status."""
     names = _check_methods(options)
     with blame_usage():
         check_target(options.out)
+        key = None if options.sign is None else read_private_key(options.sign)
         task = read_task(console, options)
         split = task.hold_out(options.seed)
     trials = _find_trials_file(task, options.out)
     with blame_run(), keep_trials(trials):
         choice = _train(console, task, names, trials, options)
-        models = evaluate_methods(console, task, choice.method, "chosen", names, options.seed, split)
+        if choice.auto is None:
+            models, rule = evaluate_methods(
+                console, task, choice.method, "chosen", names, options.seed, split
+            )
+        else:
+            models, rule = collect_evidence(task, choice.auto), choice.auto.rule_
+            console.warn(f"{name} was left out: {why}." for name, why in choice.auto.left_out_.items())
         comparison = choice.comparison
         report = build_report(
             f"{task.target}: a classifier for {task.problem.metric.name}", _answer(choice, models[0]),
             options.seed, task=task.task_facts, data=task.data_facts, models=models,
             comparison=None if comparison is None else ComparisonFacts.from_comparison(comparison),
         )  # fmt: skip
-        _save(task, choice, report, options.out)
-        trials.unlink(missing_ok=True)
+        _save(task, choice, rule, report, options.out, key)
+        shutil.rmtree(trials, ignore_errors=True)
     if comparison is not None:
         print_comparison(console, comparison)
     page = options.out / "report.html"
     console.print_json(
         {
             "model": str(options.out), "method": choice.method, "answer": report.answer,
-            "value": models[0].value, **({} if comparison is None else summarize(comparison)),
+            "value": models[0].value, "constraints": as_plain(models[0].constraints),
+            **({} if comparison is None else summarize(comparison)),
             "report": str(page), "warnings": list(task.warnings),
         }
     )  # fmt: skip
     console.print(str(report.answer))
     console.print(f"Model: {options.out} (report: {page})")
+    return VIOLATED if describe_violations(models[0]) else 0
 
 
 def _check_methods(options: FitOptions) -> list[str]:
     """The names of the methods to select from."""
     method = options.method
+    with blame_usage():
+        as_seconds(options.time_limit)
     if method == "auto":
-        return parse_methods(options.methods)
+        return parse_methods(options.methods, KNOWN if options.methods is not None else MEMBERS)
     if method not in METHODS:
         raise UsageError(
             f"Expected `method` to be auto or a known name, but got {method!r}. {suggest(method, METHODS)}"
         )
+    if options.time_limit is not None:
+        raise UsageError(f"Expected `time_limit` only with the method auto, but got it with {method}.")
     if options.methods is not None:
         raise UsageError(f"Expected `methods` only with the method auto, but got it with {method}.")
     return [method]
 
 
 def _find_trials_file(task: TableTask, out: Path) -> Path:
-    """The file of finished trials, beside the model until it is complete."""
+    """The folder of finished models, beside the model until it is complete."""
     target = Path(os.path.abspath(out))  # a name even for . and ..
-    return target.with_name(f".{target.name}.{task.problem.identity[:12]}.jsonl")
+    return target.with_name(f".{target.name}.{task.problem.identity[:12]}.folds")
 
 
 def _train(console: Console, task: TableTask, names: list[str], trials: Path, options: FitOptions) -> Choice:
-    """Select a method by cross-validation, unless one is given, and fit it on all rows."""
+    """Fit an ensemble, or the method that is given, on all rows."""
     problem = task.problem
     if options.method != "auto":
         console.remark(f"Training {options.method} on all rows ...")
         pipeline = build_methods(names, problem)[options.method](options.seed)
-        return Choice(options.method, pipeline.fit(problem.X, problem.y))
+        return Choice(options.method, *problem.fit(pipeline))
+    # It does not look at the classes, so that held-out rows stay held out.
+    preparation = clone(problem.preprocessor).fit(problem.X)
     model = AutoClassifier(
-        methods=names, cv=options.folds, n_repeats=options.repeats, trials_file=trials, n_jobs=options.jobs,
-        random_state=options.seed, verbose=int(console.is_live),
-    ).fit_problem(problem)  # fmt: skip
-    return Choice(model.best_method_, model.best_estimator_, model.comparison_)
+        problem.metric, problem.constraints, methods=names,
+        cv=task.draw_windows(options.folds) or options.folds, time_limit=options.time_limit,
+        checkpoint=trials, n_jobs=options.jobs, random_state=options.seed, verbose=int(not console.quiet),
+    )  # fmt: skip
+    model.fit_problem(replace(problem, X=preparation.transform(problem.X), preprocessor=None))
+    return Choice(describe_answer(model), preparation, model)
 
 
 def _answer(choice: Choice, model: ModelEvidence) -> str:
+    """What was chosen, how good it is, and which constraints it violates."""
     score = f"{model.metric} {format_number(model.value)} on {model.rows:,} held-out rows"
-    if choice.comparison is None:
-        return f"{choice.method}: {score}."
-    best, own = (choice.comparison.row(name) for name in (choice.comparison.best, choice.method))
-    if own.method == best.method:
-        return f"{own.method} has the best mean in cross-validation, {format_number(own.mean)}; {score}."
-    return (
-        f"{own.method} was chosen: {format_number(own.mean)} in cross-validation, within one standard error "
-        f"of {best.method} ({format_number(best.mean)}) and simpler; {score}."
-    )
+    text = f"{choice.method}: {score}."
+    if choice.auto is not None:
+        comparison = choice.auto.comparison_
+        row = comparison.row(choice.auto.answer_)
+        if row.method == comparison.reference:
+            text = f"{choice.method} is not improved by mixing: {score}."
+        else:
+            gap = row.difference or 0.0
+            gain = f"{abs(gap):.3f} {'above' if gap >= 0 else 'below'} {comparison.reference}"
+            mean = format_number(row.mean)
+            text = f"{choice.method}: {mean} in cross-validation, {gain}, the best member; {score}."
+    return " ".join([text, *describe_violations(model)])
 
 
-def _save(task: TableTask, choice: Choice, report: Report, out: Path) -> None:
+def _save(
+    task: TableTask, choice: Choice, rule: DecisionRule | None, report: Report, out: Path, key: Any
+) -> None:
     """Write the model folder with its report and its card."""
-    facts = {
+    facts: dict[str, Any] = {
         "metric": task.problem.metric.name,
         "constraints": [one.name for one in task.problem.constraints],
         "method": choice.method,
@@ -130,12 +175,22 @@ def _save(task: TableTask, choice: Choice, report: Report, out: Path) -> None:
         "versions": report.versions,
         "scores": {name: one.value for name, one in report.models[0].metrics.items()},
     }
-    classifier = choice.pipeline[-1]
-    thresholds = getattr(getattr(classifier, "rule_", None), "thresholds", None)
-    model = TableModel(task.schema, choice.pipeline[0], classifier, task.labels, facts)
+    facts["profile"] = _profile(task, report.models[0]).to_json()
+    if rule is not None and choice.auto is None:
+        # The rule that is saved is the one that was evaluated: the report shows what the model does.
+        choice.classifier.rule_ = rule
+    thresholds = None if rule is None else rule.thresholds
+    model = TableModel(task.schema, choice.preparation, choice.classifier, task.labels, facts)
     extra = {
         "report.html": render_page(report),
         "report.json": report.to_json(),
         "README.md": render_card(report, None if thresholds is None else float(thresholds[0])),
     }
-    model.save(out, extra)
+    model.save(out, extra, key)
+
+
+def _profile(task: TableTask, model: ModelEvidence) -> Profile:
+    """What the rows look like, and how often each class is predicted for held-out rows."""
+    predicted = zip(model.classes, map(sum, zip(*model.matrix, strict=True)), strict=True)
+    shares = {name: count / model.rows for name, count in predicted}
+    return Profile.measure(task.schema, task.problem.X, shares)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
-#: The exit statuses of a failed run, of wrong usage and of Ctrl-C.
-FAILED, USAGE, STOPPED = 1, 2, 130
+#: The exit statuses of a failed run, of wrong usage, of a violated constraint, of Ctrl-C and of SIGTERM.
+FAILED, USAGE, VIOLATED, STOPPED, TERMINATED = 1, 2, 3, 130, 143
 
 #: The most characters of an error message that are printed.
 LONGEST = 600
@@ -44,13 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `evalign` with these arguments, or those of the process, and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     command_line[:] = ["evalign", *words]
+    signals: list[int] = []
     try:
-        try:
+        with _catch_sigterm(signals):
             return _run(words)
-        except EscapedError as escaped:
-            raise escaped.error from None
     except (KeyboardInterrupt, StoppedError) as error:
-        return _print_error(str(error) or "Stopped.", STOPPED)
+        _end_workers()
+        return _print_error(str(error) or "Stopped.", TERMINATED if signals else STOPPED)
     except BrokenPipeError:  # the reader of the output has closed it
         return FAILED
     except Exception as error:
@@ -61,17 +65,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _flush_stdout()
 
 
+@contextmanager
+def _catch_sigterm(signals: list[int]) -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, and record it; only the first one, so that it can clean up."""
+
+    def stop(number: int, _: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    is_ours = threading.current_thread() is threading.main_thread()
+    is_ours = is_ours and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if is_ours:
+        signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end_workers() -> None:
+    """End joblib's worker processes, which would wait for further work for minutes."""
+    executor = getattr(sys.modules.get("joblib.externals.loky.reusable_executor"), "_executor", None)
+    if executor is not None:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
 def _run(words: list[str]) -> int:
     from evalign.cli._app import app
 
+    _buffer_stdout()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a name is not an error
-    status = app(words, prog_name="evalign", standalone_mode=False)
+    try:
+        status = app(words, prog_name="evalign", standalone_mode=False)
+    except EscapedError as escaped:
+        raise escaped.error from None
     if status == STOPPED:  # how typer reports Ctrl-C before a command runs
         raise KeyboardInterrupt
     if sys.stdout is not None:
         sys.stdout.flush()
     return status if isinstance(status, int) else 0
+
+
+def _buffer_stdout() -> None:
+    """Buffer lines of standard output if Python does not (PYTHONUNBUFFERED): it ignores short writes."""
+    # A caller that put a stream of its own in place keeps it.
+    stdout: Any = sys.stdout
+    standard: Any = sys.__stdout__
+    if stdout is standard and isinstance(getattr(stdout, "buffer", None), io.RawIOBase):
+        encoding = stdout.encoding
+        buffer = io.BufferedWriter(stdout.detach())
+        sys.stdout = io.TextIOWrapper(buffer, encoding, line_buffering=True)
 
 
 def _describe(error: Exception) -> tuple[str, int]:

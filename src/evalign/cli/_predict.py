@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from evalign._errors import expected, suggest
 from evalign.cli._console import Console, blame_run, blame_usage
-from evalign.cli._main import UsageError
+from evalign.cli._main import RunError, UsageError
 from evalign.cli._paths import check_file
-from evalign.tables import SUFFIXES, TableModel, stream, write
+from evalign.tables import SUFFIXES, Counts, Drift, Profile, TableModel, is_address, stream, write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,11 @@ class PredictOptions:
     proba: bool
     keep: tuple[str, ...]
     chunk: int
+    raw: bool
+    threshold: float | None
+    strict: bool
+    verify: Path | None
+    query: str | None
 
 
 def run(console: Console, options: PredictOptions) -> None:
@@ -35,54 +40,83 @@ def run(console: Console, options: PredictOptions) -> None:
     with blame_usage():
         if out != "-":
             _check_out(Path(out), options.data)
-        model = TableModel.load(options.model)
-    start, rows = perf_counter(), 0
+        model = TableModel.load(options.model, options.verify)
+        if options.threshold is not None:
+            model = model.with_threshold(options.threshold)
+        monitor = Monitor(model.profile)
+    start = perf_counter()
 
     def predict_chunks() -> Iterator[Any]:
-        nonlocal rows
         with console.progress("rows") as bar:
-            for table in _read_chunks(options.data, options.chunk):
+            for table in _read_chunks(options):
                 with blame_usage():
-                    predictions = _predict(model, table, options.proba, options.keep)
+                    predictions = _predict(model, table, options, monitor)
                 yield predictions
-                rows += len(table)
                 bar.update(len(table))
+        if options.strict and monitor.drifts:
+            texts = " ".join(drift.text for drift in monitor.drifts)
+            raise RunError(f"The rows differ from those of the training. {texts}")
 
     with blame_run(target="out"):
-        write(predict_chunks(), out)
+        rows = write(predict_chunks(), out, options.raw)
     seconds = perf_counter() - start
     rate = rows / max(seconds, 1e-9)
+    console.warn(drift.text for drift in monitor.drifts)
     console.remark(f"{rows:,} rows in {seconds:.1f} s, {rate:,.0f} rows per second.")
-    console.print_json({"out": out, "rows": rows, "seconds": seconds, "rows_per_second": rate})
+    console.print_json(
+        {
+            "out": out, "rows": rows, "seconds": seconds, "rows_per_second": rate,
+            "drift": [asdict(drift) for drift in monitor.drifts],
+        }
+    )  # fmt: skip
+
+
+class Monitor:
+    """Counts what differs from the training rows, chunk by chunk; nothing for a model without a profile."""
+
+    def __init__(self, profile: Profile | None) -> None:
+        self.profile = profile
+        self.counts: dict[str | None, Counts] = {}
+
+    def add(self, table: Any, predictions: Any) -> None:
+        """Count the values of a converted chunk, and the predictions for it."""
+        if self.profile is not None:
+            for name, counts in self.profile.count(table, predictions).items():
+                self.counts[name] = self.counts[name] + counts if name in self.counts else counts
+
+    @property
+    def drifts(self) -> list[Drift]:
+        """The differences that are worth a remark."""
+        return [] if self.profile is None or not self.counts else self.profile.find_drift(self.counts)
 
 
 def _check_out(out: Path, data: str) -> None:
     if not out.name.lower().endswith(SUFFIXES):
         raise expected("out", f"to be - or to end in {', '.join(SUFFIXES)}", repr(str(out)))
     check_file(out)
-    if data != "-" and out.exists() and out.samefile(data):
+    if data != "-" and not is_address(data) and out.exists() and out.samefile(data):
         raise expected("out", "to be another file than `data`", str(out))
 
 
-def _read_chunks(data: str, size: int) -> Iterator[Any]:
+def _read_chunks(options: PredictOptions) -> Iterator[Any]:
     """Read chunks; an error in the file is blamed on `data`, not on `out`."""
     with blame_usage(source="data"):
-        yield from stream(data, size)
+        yield from stream(options.data, options.chunk, options.query)
 
 
-def _predict(model: TableModel, table: Any, proba: bool, keep: tuple[str, ...]) -> Any:
+def _predict(model: TableModel, table: Any, options: PredictOptions, monitor: Monitor) -> Any:
     import pandas as pd
 
-    for name in keep:
+    for name in options.keep:
         if name not in table.columns:
             raise expected("keep", "to be a column", repr(name), suggest(name, table.columns))
-    results: dict[str, Any] = {}
-    if not proba:
-        results["prediction"] = model.predict(table)
-    else:
-        results["prediction"], p = model.predict_both(table)
+    converted = model.schema.convert(table)
+    predictions, p = model.predict_converted(converted)
+    monitor.add(converted, predictions)
+    results: dict[str, Any] = {"prediction": predictions}
+    if options.proba:
         results |= {f"probability_{label}": p[:, number] for number, label in enumerate(model.labels)}
-    for name in keep:
+    for name in options.keep:
         if name in results:
             raise expected("keep", "without the names of results", repr(name))
-    return pd.DataFrame({**{name: table[name] for name in keep}, **results}, index=table.index)
+    return pd.DataFrame({**{name: table[name] for name in options.keep}, **results}, index=table.index)

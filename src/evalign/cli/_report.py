@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalign._errors import expected
+from evalign._files import MAX_JSON, read_file
 from evalign.cli._console import Console, blame_run, blame_usage
 from evalign.cli._paths import check_file
 from evalign.reports import Report, write_page
@@ -36,7 +37,7 @@ def run(console: Console, options: ReportOptions) -> None:
 
 def _read_report(model: Path) -> Report:
     try:
-        text = (model / "report.json").read_text(encoding="utf-8")
+        text = read_file(model / "report.json", MAX_JSON).decode()
     except FileNotFoundError:
         raise expected("model", "with report.json", f"{model} without", "Fit the model again.") from None
     except ValueError as error:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedShuffleSplit
 
 from evalign import metrics
 from evalign._errors import expected, suggest
-from evalign._typing import Indices
+from evalign._typing import Floats, Indices
 from evalign.cli._console import Console, blame_usage
 from evalign.cli._main import UsageError
+from evalign.cli._splits import read_groups, read_times, read_weights, split_by_time, suggest_splits
+from evalign.estimators import Split, draw_shuffled
 from evalign.reports import ColumnFacts, DataFacts, TaskFacts
 from evalign.selection import METHODS, Problem
-from evalign.tables import Preparation, Schema, as_labels, fingerprint, read
+from evalign.tables import Preparation, Schema, as_labels, drop_unlabelled, fingerprint, is_address, read
 
 #: Labels that mean "positive" or "negative" whatever their share.
 POSITIVE = {"1", "true", "yes", "y", "t", "positive", "pos"}
 NEGATIVE = {"0", "-1", "false", "no", "n", "f", "negative", "neg"}
-
-#: The rows to train on, and the held-out rows.
-Split = tuple[Indices, Indices]
 
 #: With fewer rows of a class than this, methods differ by chance more than by merit.
 FEW = 40
@@ -41,9 +39,13 @@ class TaskOptions:
     positive: str | None
     constraints: tuple[str, ...]
     methods: str | None
-    repeats: int
     jobs: int
     seed: int
+    group: str | None = None
+    time: str | None = None
+    weight: str | None = None
+    drop_unlabelled: bool = False
+    query: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,15 @@ class TableTask:
     columns: tuple[ColumnFacts, ...]
     warnings: tuple[str, ...]
     fingerprint: str
+    #: How rows are split, in a sentence, if not by chance; and the time of each row, if that decides.
+    split: str | None = None
+    times: Floats | None = None
 
     @property
     def task_facts(self) -> TaskFacts:
         """What a report shows of the task."""
         return describe_task(
-            self.file, self.target, self.problem.metric, self.problem.constraints, self.labels
+            self.file, self.target, self.problem.metric, self.problem.constraints, self.labels, self.split
         )
 
     @property
@@ -79,20 +84,29 @@ class TableTask:
         )
 
     def hold_out(self, seed: int, share: float = 0.2) -> Split:
-        """Split the rows of every class: some to train on, and a share to hold out."""
-        y = self.problem.y
+        """Split the rows of every class, or groups, or times: some to train on, and a share to hold out."""
+        y, groups = self.problem.y, self.problem.groups
+        if self.times is not None:
+            return split_by_time(self.times, y, [1 - share])[0]
         try:
-            split = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
-            train, test = next(split.split(y, y))
+            train, test = draw_shuffled(1, share, y, groups, seed)[0]
         except ValueError:
             rows = f"{len(y)} rows of {len(self.labels)} classes"
             raise expected("data", f"with enough rows to hold out {share:.0%} of each class", rows) from None
+        if len(np.unique(y[train])) < len(self.labels):
+            raise expected("group", "with groups of every class to train on", "other groups")
         return train, test
+
+    def draw_windows(self, count: int) -> list[Split] | None:
+        """Splits in the order of time: the second half of the rows in windows; None without a time."""
+        if self.times is None:
+            return None
+        return split_by_time(self.times, self.problem.y, np.linspace(0.5, 1, count, endpoint=False).tolist())
 
 
 def describe_task(
     file: str, target: str, metric: metrics.Metric, constraints: Iterable[metrics.Constraint],
-    labels: tuple[str, ...],
+    labels: tuple[str, ...], split: str | None = None,
 ) -> TaskFacts:  # fmt: skip
     """What a report shows of a task; of two classes, the second is positive."""
     return TaskFacts(
@@ -103,6 +117,7 @@ def describe_task(
         constraints=tuple(one.name for one in constraints),
         classes=labels,
         positive=labels[1] if len(labels) == 2 else None,
+        split=split,
     )
 
 
@@ -110,17 +125,29 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
     """Read the table and check everything before any work begins."""
     with blame_usage():
         metric, constraints = metrics.as_metric(options.metric), metrics.as_constraints(options.constraints)
-        table, notes = read_table(options.data)
+        table, notes = read_table(options.data, options.query)
         check_column(options.target, table)
+        if options.drop_unlabelled:
+            table, dropped = drop_unlabelled(table, options.target)
+            notes += (f"{dropped:,} rows without a label were left out.",) if dropped else ()
         names, y = encode_classes(table[options.target], options.positive)
+        metric, constraints = metrics.resolve_classes(metric, constraints, names)
         rare, rows = _find_rarest(names, y)
         if rows < 2:
             raise expected("target", "with at least two rows of every class", f"one of {rare!r}")
-        schema = Schema.infer(table, options.target)
+        groups, weights, times = _read_roles(table, options)
+        roles = [name for name in (options.group, options.weight, options.time) if name is not None]
+        schema = Schema.infer(table.drop(columns=roles), options.target)
         X = schema.convert(table)
-        problem = Problem.check(X, y, metric, constraints, Preparation(schema))
+        problem = Problem.check(X, y, metric, constraints, Preparation(schema), weights, groups)
         _check_metric(problem)
     notes += schema.warnings
+    if options.group is None and options.time is None:
+        notes += suggest_splits(schema, X, y)
+    if options.weight is not None:
+        notes += (
+            f"`{options.weight}` weighs rows in training and in the comparison; the report counts rows.",
+        )
     if rows < FEW:
         notes += (f"Only {rows} of {len(y):,} rows are {rare!r}: differences may well be due to chance.",)
     console.warn(notes)
@@ -128,8 +155,31 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         console.remark(f"The positive class is {names[1]!r}; --positive selects the other.")
     return TableTask(
         options.data, options.target, names, problem, schema, _describe_columns(schema, X, table), notes,
-        fingerprint(table),
+        fingerprint(table), _describe_split(options), times,
     )  # fmt: skip
+
+
+def _read_roles(table: Any, options: TaskOptions) -> tuple[Indices | None, Floats | None, Floats | None]:
+    """The group, the weight and the time of each row, for the options that are given."""
+    given = {"group": options.group, "weight": options.weight, "time": options.time}
+    names = {role: name for role, name in given.items() if name is not None}
+    for role, name in names.items():
+        check_column(name, table, role)
+        if name == options.target or list(names.values()).count(name) > 1:
+            raise expected(role, "to be a column of its own", repr(name))
+    if options.group is not None and options.time is not None:
+        raise expected("group", "without `time`", "both")
+    return (
+        None if options.group is None else read_groups(table, options.group),
+        None if options.weight is None else read_weights(table, options.weight),
+        None if options.time is None else read_times(table, options.time, options.target),
+    )
+
+
+def _describe_split(options: TaskOptions) -> str | None:
+    if options.group is not None:
+        return f"rows of one {options.group} are never on both sides of a split"
+    return None if options.time is None else f"later rows judge, in the order of {options.time}"
 
 
 def _find_rarest(names: tuple[str, ...], y: Indices) -> tuple[str, int]:
@@ -156,23 +206,23 @@ def _describe_columns(schema: Schema, X: Any, table: Any) -> tuple[ColumnFacts, 
     return tuple(facts)
 
 
-def read_table(file: str) -> tuple[Any, tuple[str, ...]]:
+def read_table(file: str, query: str | None) -> tuple[Any, tuple[str, ...]]:
     """Read a table, and collect the warnings about its file."""
     with blame_usage(source="data"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        table = read(file)
+        table = read(file, query)
     return table, tuple(dict.fromkeys(str(one.message) for one in caught))
 
 
 def strip_path(file: str) -> str:
-    """The file name without its path."""
-    return "standard input" if file == "-" else Path(file).name
+    """The file name without its path, and of an address without what may be a secret."""
+    return "standard input" if file == "-" else Path(file.split("?")[0] if is_address(file) else file).name
 
 
-def check_column(name: str, table: Any) -> None:
+def check_column(name: str, table: Any, role: str = "target") -> None:
     """Refuse a name that is not a column, and suggest similar ones."""
     if name not in table.columns:
-        raise expected("target", "to be a column", repr(name), suggest(name, table.columns))
+        raise expected(role, "to be a column", repr(name), suggest(name, table.columns))
 
 
 def encode_classes(column: Any, positive: str | None) -> tuple[tuple[str, ...], Indices]:
@@ -206,15 +256,15 @@ def _guess_positive(names: list[str], counts: list[int]) -> str:
     return names[0] if counts[0] < counts[1] else names[1]
 
 
-def parse_methods(text: str | None) -> list[str]:
+def parse_methods(text: str | None, known: Collection[str] = METHODS) -> list[str]:
     """The names of methods in a text, separated by commas; None means all methods."""
     if text is None:
-        return list(METHODS)
+        return list(known)
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in METHODS:
+        if name not in known:
             raise UsageError(
-                f"Expected `methods` to be known names, but got {name!r}. {suggest(name, METHODS)}"
+                f"Expected `methods` to be known names, but got {name!r}. {suggest(name, known)}"
             )
     if not names or len(set(names)) < len(names):
         raise UsageError(f"Expected `methods` to be different names, but got {text!r}.")

@@ -51,6 +51,7 @@ def evidence(
     """
     target, bounds = metrics.as_metric(metric, scalar=True), metrics.as_constraints(constraints)
     rows = HeldOutRows.predict(model, X, y)
+    target, bounds = metrics.resolve_classes(target, bounds, rows.classes)
     matrix = rows.matrix
     positive = _find_positive(target) if len(rows.classes) == 2 else None
     return ModelEvidence(

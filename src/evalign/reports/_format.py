@@ -13,6 +13,9 @@ Item = TypeVar("Item")
 #: Stands in for a number that is undefined.
 UNDEFINED = "\u2013"
 
+#: From here on, a number is written with a power of ten.
+HUGE = 1e12
+
 #: About how many lines a table has that stands in for a plot.
 LINES = 25
 
@@ -25,6 +28,8 @@ def number(value: float | None, digits: int = 3, signed: bool = False) -> str:
     """
     if value is None:
         return UNDEFINED
+    if abs(value) >= HUGE:
+        return f"{value:{'+' if signed else ''}.3e}".replace("-", "\u2212")
     rounded = Decimal(float(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     sign = "\u2212" if rounded < 0 else "+" if signed and rounded > 0 else ""
     return f"{sign}{abs(rounded):f}"

@@ -77,8 +77,7 @@ def render_card(report: Report, threshold: float | None = None) -> str:
 
     Args:
         report: The report of `evalign fit`, with all its parts.
-        threshold: The probability from which the saved model predicts the positive class, if it decides by
-            one; models in the report are trained on a part of the rows and may have another.
+        threshold: The probability from which the model predicts the positive class, if it decides by one.
     """
     return _environment().get_template("card.md.j2").render(report=report, threshold=threshold)
 

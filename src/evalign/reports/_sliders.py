@@ -103,6 +103,7 @@ def _build_weights(
     weights = np.eye(d)
     if rule is not None and rule.weights is not None and rule.weights.shape == (d, d):
         weights = rule.weights
+        p = p if rule.scaling is None else rule.scaling.calibrate(p)
     margins = p @ weights
     if not np.array_equal(margins.argmax(1), rows.predicted):
         return None

@@ -18,7 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from evalign._errors import expected, is_number
-from evalign.selection import METHODS, Comparison
+from evalign.selection import MEMBERS, METHODS, Comparison
 
 #: A number, or None where it is undefined.
 Number: TypeAlias = float | None
@@ -40,6 +40,7 @@ class TaskFacts:
     constraints: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     positive: str | None = None
+    split: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class ComparisonFacts:
         >>> facts.best, facts.repeats, [row.description for row in facts.rows]
         ('lightgbm', 2, ['LightGBM, stopped early', ''])
         """
+        named = {**MEMBERS, **METHODS}
         return cls(
             metric=comparison.metric,
             higher_is_better=comparison.higher_is_better,
@@ -129,7 +131,7 @@ class ComparisonFacts:
             rows=tuple(
                 MethodFacts(
                     method=row.method,
-                    description=METHODS[row.method].description if row.method in METHODS else "",
+                    description=named[row.method].description if row.method in named else "",
                     mean=as_number(row.mean),
                     standard_error=as_number(row.standard_error),
                     difference=as_number(row.difference),

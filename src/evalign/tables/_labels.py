@@ -21,6 +21,8 @@ from evalign.tables._columns import check_table, shorten
 _MAX_NUMBERS = 100
 #: Up to this many distinct numbers may be classes even if most rows have one of their own.
 _FEW_NUMBERS = 10
+#: Texts that stand for a missing label.
+_MISSING = tuple(text for text in _values.MISSING if text not in _values.CLASSES)
 
 
 def as_labels(column: Any, known: Sequence[str] | None = None) -> NDArray[np.str_]:
@@ -36,12 +38,11 @@ def as_labels(column: Any, known: Sequence[str] | None = None) -> NDArray[np.str
     ['true', 'false']
     """
     name = str(getattr(column, "name", None) or "target")
-    missing = tuple(text for text in _values.MISSING if text not in _values.CLASSES)
     column = pd.Series(column)
     values = _values.as_arrow(column)
     if not pa.types.is_timestamp(values.type):
         values = _values.as_csv_values(column).cast(_values.TEXT)  # with all digits of an integer
-    distinct, codes = _values.encode(_values.clean_text(values, missing))
+    distinct, codes = _values.encode(_values.clean_text(values, _MISSING))
     if not len(codes):
         raise expected(name, "with rows", "none")
     gaps = np.flatnonzero(codes < 0)
@@ -56,6 +57,18 @@ def as_labels(column: Any, known: Sequence[str] | None = None) -> NDArray[np.str
         classes = _format_numbers(distinct, numbers) if numeric else distinct.to_pylist()
         _check_classes(name, classes, codes.size, numeric)
     return np.array(classes, dtype=str)[codes]
+
+
+def drop_unlabelled(table: Any, target: str) -> tuple[Any, int]:
+    """Return the rows whose label is not missing, and how many others there are.
+
+    >>> table, dropped = drop_unlabelled(pd.DataFrame({"a": [1, 2, 3], "y": ["no", None, ""]}), "y")
+    >>> table["a"].tolist(), dropped
+    ([1], 2)
+    """
+    values = _values.as_arrow(table[target])
+    known = _values.clean_text(values, _MISSING).is_valid().to_numpy(zero_copy_only=False)
+    return table[known].reset_index(drop=True), int((~known).sum())
 
 
 def _format_numbers(distinct: Any, numbers: Floats) -> list[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
 import re
 import tempfile
-import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,24 +17,39 @@ from numpy.typing import NDArray
 
 from evalign import metrics
 from evalign._errors import expected, show
-from evalign._files import FORMAT, check_format, draft_folder, pack_skops, unpack_skops
+from evalign._files import FORMAT, MAX_JSON, MAX_PART, check_format, check_size, draft_folder, read_file
+from evalign._skops import pack_skops, unpack_skops
 from evalign._typing import Floats
-from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision
+from evalign.decisions import DecisionRule
+from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision, MetricLinear
+from evalign.selection import AutoClassifier
+from evalign.tables._checksums import (
+    CHECKSUMS,
+    SIGNATURE,
+    check_signature,
+    digest,
+    read_checksums,
+    write_checksums,
+)
+from evalign.tables._drift import Profile
 from evalign.tables._preparation import TRUSTED, Preparation
 from evalign.tables._schema import Schema
 
 #: The classifiers that a folder may contain.
-KINDS = {kind.__name__: kind for kind in (MetricBooster, MetricClassifier, MetricDecision)}
+KINDS = {
+    kind.__name__: kind
+    for kind in (AutoClassifier, MetricBooster, MetricClassifier, MetricDecision, MetricLinear)
+}
 
-#: The files that are read.
+#: The files that are read, and of which there are checksums.
 PART = re.compile(
-    r"preparation\.skops|rule\.json|classifier/model\.json|classifier/model-[0-9a-f]{16}\.[a-z]+"
+    r"(model|report|rule)\.json|preparation\.skops|classifier/model(\.json|-[0-9a-f]{16}\.[a-z]+)"
 )
 #: What else `save` may write; a folder with anything else in it is not replaced.
-BESIDE = {"model.json", "README.md", "report.html", "report.json"}
+BESIDE = {CHECKSUMS, SIGNATURE, "README.md", "report.html"}
 
-#: The largest number of bytes that a preparation may have when it is unpacked.
-MAX_BYTES = 1 << 30
+#: The largest preparation; it has at most a few categories per column.
+MAX_PREPARATION = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -61,16 +73,23 @@ class TableModel:
     @property
     def metric(self) -> metrics.Metric:
         """The metric that the model was fitted for."""
-        return metrics.as_metric(self.facts["metric"])
+        return metrics.as_metric(self.facts["metric"]).with_classes(self.labels)
 
     @property
     def constraints(self) -> tuple[metrics.Constraint, ...]:
         """The constraints that the model was fitted with."""
-        return metrics.as_constraints(self.facts["constraints"])
+        constraints = metrics.as_constraints(self.facts["constraints"])
+        return tuple(one.with_classes(self.labels) for one in constraints)
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the training rows looked like; None in models of older versions."""
+        facts = self.facts.get("profile")
+        return None if facts is None else Profile.from_json(facts, self.schema)
 
     def prepare(self, table: Any) -> Floats:
         """Convert the columns of a table to numbers."""
-        return np.asarray(self.preparation.transform(self.schema.convert(table)))
+        return np.asarray(self.preparation.transform(table))
 
     def predict(self, table: Any) -> NDArray[Any]:
         """Predict the name of the class of each row."""
@@ -82,20 +101,42 @@ class TableModel:
 
     def predict_both(self, table: Any) -> tuple[NDArray[Any], Floats]:
         """Return what `predict` and `predict_proba` do, in the time of one where a rule decides."""
-        X = self.prepare(table)
+        return self.predict_converted(self.schema.convert(table))
+
+    def predict_converted(self, table: Any) -> tuple[NDArray[Any], Floats]:
+        """Return what `predict_both` does, of a table that `schema` has converted already."""
+        X = self.preparation.encode(table)
         p = np.asarray(self.classifier.predict_proba(X))
         rule = getattr(self.classifier, "rule_", None)
         return self._as_names(self.classifier.predict(X) if rule is None else rule.predict(p)), p
 
+    def with_threshold(self, threshold: float) -> TableModel:
+        """Return a model of the same two classes that predicts the second from another probability on."""
+        if len(self.labels) != 2:
+            raise expected("threshold", "only with two classes", f"a model of {len(self.labels)}")
+        if not 0 <= threshold <= 1:
+            raise expected("threshold", "in [0, 1]", threshold)
+        weights = np.diag([threshold, 1 - threshold])
+        rule = DecisionRule(np.array([0, 1]), weights, np.array([threshold]), self.metric.name, 0.0)
+        return replace(self, classifier=_ThresholdClassifier(self.classifier, rule))
+
     def _as_names(self, classes: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(np.array(self.labels, dtype=object)[np.asarray(classes, dtype=int)])
 
-    def save(self, folder: str | PathLike[str], extra: dict[str, str] | None = None) -> None:
-        """Write the folder, completely or not at all; `extra` contains texts of files named in `BESIDE`."""
+    def save(self, folder: str | PathLike[str], extra: dict[str, str] | None = None, key: Any = None) -> None:
+        """Write the folder, completely or not at all.
+
+        Args:
+            folder: The folder, which is new, empty or a model.
+            extra: The texts of README.md, report.html and report.json.
+            key: The key to sign it with, as `read_private_key` returns it.
+        """
         target = Path(os.path.abspath(folder))  # a name even for . and ..
         check_target(target)
         with draft_folder(target) as draft:
             self._write(draft, extra or {})
+            names = [path.relative_to(draft).as_posix() for path in draft.rglob("*")]
+            write_checksums(draft, [name for name in names if PART.fullmatch(name)], key)
 
     def _write(self, draft: Path, extra: dict[str, str]) -> None:
         self.classifier.save(draft / "classifier")
@@ -103,30 +144,35 @@ class TableModel:
         rule = getattr(self.classifier, "rule_", None)
         if rule is not None:
             (draft / "rule.json").write_text(rule.to_json())
-        files = sorted(path for path in draft.rglob("*") if path.is_file())
         facts = {
             "format": FORMAT,
             "kind": type(self.classifier).__name__,
             "labels": list(self.labels),
             "schema": self.schema.to_json(),
             **self.facts,
-            "files": {path.relative_to(draft).as_posix(): _digest(path) for path in files},
         }
-        (draft / "model.json").write_text(json.dumps(facts, indent=1, allow_nan=False))
-        for name, text in extra.items():
+        texts = {"model.json": json.dumps(facts, indent=1, allow_nan=False), **extra}
+        for name, text in texts.items():
+            if name.endswith(".json"):
+                check_size(len(text), MAX_JSON, f"{name} to be saved")
             (draft / name).write_text(text, encoding="utf-8", errors="replace")
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> TableModel:
-        """Load a folder; nothing in it is executed, and one that was changed or is newer is rejected."""
+    def load(cls, folder: str | PathLike[str], verify: str | PathLike[str] | None = None) -> TableModel:
+        """Load a folder; nothing in it is executed, and one that was changed or is newer is rejected.
+
+        Args:
+            folder: The folder that `save` wrote.
+            verify: The file of a public key (Ed25519, PEM), whose owner must have signed the model. Without
+                it, nobody but the checksums vouches for the folder.
+        """
         root = Path(folder)
+        if verify is not None:
+            check_signature(root, verify)
         facts = _read_facts(root)
-        _check_files(root, facts.pop("files"))
+        _check_files(root, facts.pop("files", None))
         labels, schema = _check_facts(root, facts)
-        content = (root / "preparation.skops").read_bytes()
-        if _unpacked_size(content) > MAX_BYTES:
-            raise expected("model", "with a preparation below 1 GB", str(root))
-        preparation = unpack_skops(content, TRUSTED)
+        preparation = unpack_skops(read_file(root / "preparation.skops", MAX_PREPARATION), TRUSTED)
         if not isinstance(preparation, Preparation) or preparation.schema != schema:
             raise expected("model", "with a preparation of its own columns", type(preparation).__name__)
         try:
@@ -155,6 +201,19 @@ class TableModel:
                 raise ValueError(f"{p.shape[1]} probabilities for {len(self.labels)} classes")
         except Exception as error:  # forged parts may fail anywhere
             raise expected("model", "with parts that fit together", f"{root} ({error!r})"[:200]) from None
+
+
+class _ThresholdClassifier:
+    """A classifier of two classes that decides by a threshold of the user."""
+
+    def __init__(self, classifier: Any, rule: DecisionRule) -> None:
+        self.classifier, self.rule_ = classifier, rule
+
+    def predict(self, X: Any) -> Any:
+        return self.rule_.predict(self.predict_proba(X))
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.classifier.predict_proba(X)
 
 
 def check_target(folder: Path) -> None:
@@ -199,16 +258,17 @@ def check_writable(folder: Path) -> None:
 
 
 def _read_facts(root: Path) -> dict[str, Any]:
-    path = root / "model.json"
-    if path.is_symlink():
-        raise expected("model", "with its files inside", "the link model.json")
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        content = read_file(root / "model.json", MAX_JSON)
     except (FileNotFoundError, NotADirectoryError):
         raise expected("model", "to be the folder of a model", f"{root} without model.json") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
         raise expected("model", "with a readable model.json", f"{root} ({error})") from None
-    if not isinstance(facts, dict) or not {"format", "files", "kind", "schema", "labels"} <= set(facts):
+    try:
+        facts = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise expected("model", "with a readable model.json", f"{root} ({error})") from None
+    if not isinstance(facts, dict) or not {"format", "kind", "schema", "labels"} <= set(facts):
         raise expected("model", "to be the folder of a model", f"{root} with another model.json")
     check_format(facts.pop("format"), "model")
     return facts
@@ -229,40 +289,31 @@ def _check_facts(root: Path, facts: dict[str, Any]) -> tuple[tuple[str, ...], Sc
             raise expected("model", "with a complete model.json", got)
     if facts["kind"] not in KINDS:
         raise expected("model", f"of the kind {' or '.join(KINDS)}", show(facts["kind"])[:80])
-    metrics.as_metric(facts["metric"])
-    metrics.as_constraints(facts["constraints"])
+    metrics.resolve_classes(
+        metrics.as_metric(facts["metric"]), metrics.as_constraints(facts["constraints"]), labels
+    )
     return tuple(labels), schema
 
 
 def _check_files(root: Path, files: Any) -> None:
+    """Check the checksums of all files; older models have those of some in model.json."""
+    if files is None or (root / CHECKSUMS).exists():
+        files = read_checksums(root)
     if not isinstance(files, dict) or not {"preparation.skops", "classifier/model.json"} <= set(files):
         raise expected("model", "with a list of its files", show(files)[:80])
     if (root / "classifier").is_symlink():
         raise expected("model", "with its files inside", "the link classifier")
-    for name, digest in files.items():
+    for name, checksum in files.items():
         path = root / name
         if not PART.fullmatch(name) or path.is_symlink():
             raise expected("model", "with its files inside", repr(name)[:80])
         if not path.is_file():
             raise expected("model", "with all its files", f"{root} without {name}")
-        if _digest(path) != digest:
+        check_size(path.stat().st_size, MAX_PART, name)
+        if digest(path) != checksum:
             raise expected("model", "with the files that were saved", f"{name} with another checksum")
-    foreign = {f"classifier/{path.name}" for path in (root / "classifier").iterdir()} - set(files)
-    if foreign:
+    inside = {f"classifier/{path.name}" for path in (root / "classifier").iterdir()}
+    if (root / CHECKSUMS).exists():
+        inside |= {path.name for path in root.iterdir() if PART.fullmatch(path.name)}
+    if foreign := inside - set(files):
         raise expected("model", "with the files that were saved", f"{min(foreign)} beside them")
-
-
-def _unpacked_size(content: bytes) -> int:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return sum(info.file_size for info in archive.infolist())
-    except zipfile.BadZipFile:
-        return 0  # `unpack_skops` reports it
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import SimpleImputer
@@ -15,8 +16,8 @@ from evalign._errors import expected
 from evalign._typing import Floats
 from evalign.tables._schema import Schema
 
-#: The types that a stored preparation may contain beyond those that skops trusts anyway.
-TRUSTED = ["evalign.tables._preparation.Preparation", "numpy.dtype"]
+#: The types that a stored preparation may contain beyond those that are known.
+TRUSTED = ["evalign.tables._preparation.Preparation", "sklearn.preprocessing._encoders.OneHotEncoder"]
 #: The category of missing values.
 _MISSING = "(missing)"
 #: The largest number of features of a column of categories.
@@ -74,7 +75,7 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             max_categories=_MAX_CATEGORIES,
             sparse_output=False,
         )
-        for part, values in ((self.imputer_, numbers), (self.encoder_, categories)):
+        for part, values in ((self.imputer_, numbers), (self.encoder_, _stack_columns(categories, table))):
             part.set_output(transform="default")
             if values.shape[1]:
                 part.fit(values)
@@ -83,16 +84,20 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Floats:
         """Return the matrix of a table; each of its rows depends on that row alone."""
         check_is_fitted(self)
-        table = self.schema.convert(X)
+        return self.encode(self.schema.convert(X))
+
+    def encode(self, table: Any) -> Floats:
+        """Return the matrix of a table that is converted already."""
+        check_is_fitted(self)
+        matrix = np.empty((len(table), len(self.get_feature_names_out())))
         if not len(table):
-            return np.empty((0, len(self.get_feature_names_out())))
+            return matrix
         numbers, categories = self._numbers(table), self._categories(table)
         parts = [np.isnan(numbers[:, self.missing_])]
         if numbers.shape[1]:
             parts.insert(0, self.imputer_.transform(numbers))
-        if categories.shape[1]:
-            parts.append(self.encoder_.transform(categories))
-        return np.hstack(parts, dtype=np.float64)
+        parts += [self._indicate(index, values) for index, values in enumerate(categories)]
+        return np.concatenate(parts, axis=1, out=matrix)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the columns of the matrix."""
@@ -100,12 +105,27 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = self._number_names()
         names += [f"{names[index]} missing" for index in self.missing_]
         for index, column in enumerate(self._names("category")):
-            infrequent = self.encoder_.infrequent_categories_[index]
-            rare = set() if infrequent is None else set(infrequent)
-            values = (value for value in self.encoder_.categories_[index] if value not in rare)
-            names += [f"{column} = {value}" for value in values]
-            names += [f"{column} rare"] if rare else []
+            frequent, has_rare = self._known_categories(index)
+            names += [f"{column} = {value}" for value in frequent]
+            names += [f"{column} rare"] * has_rare
         return np.array(names, dtype=object)
+
+    def _known_categories(self, index: int) -> tuple[list[str], bool]:
+        """The categories of a column that have a feature of their own, and whether others share one."""
+        infrequent = self.encoder_.infrequent_categories_[index]
+        rare = set() if infrequent is None else set(infrequent)
+        return [value for value in self.encoder_.categories_[index] if value not in rare], bool(rare)
+
+    def _indicate(self, index: int, values: NDArray[np.object_]) -> Floats:
+        """The features of a column of categories: faster than the encoder, and every index is checked."""
+        frequent, has_rare = self._known_categories(index)
+        features = np.zeros((len(values), len(frequent) + has_rare))
+        codes = pd.Index(frequent, dtype=object).get_indexer(values)
+        if has_rare:
+            codes[codes < 0] = len(frequent)
+        rows = np.flatnonzero(codes >= 0)
+        features[rows, codes[rows]] = 1.0
+        return features
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "schema": self.schema.to_json()}
@@ -132,9 +152,13 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         numbers = np.column_stack(parts) if parts else np.empty((len(table), 0))
         return np.asarray(np.clip(numbers, -_LARGEST, _LARGEST), dtype=np.float64)
 
-    def _categories(self, table: Any) -> NDArray[np.object_]:
-        parts = [table[name].fillna(_MISSING).to_numpy(dtype=object) for name in self._names("category")]
-        return np.column_stack(parts) if parts else np.empty((len(table), 0), dtype=object)
+    def _categories(self, table: Any) -> list[NDArray[np.object_]]:
+        columns = (table[name].to_numpy() for name in self._names("category"))
+        return [np.where(pd.isna(column), _MISSING, column) for column in columns]
+
+
+def _stack_columns(columns: list[NDArray[np.object_]], table: Any) -> NDArray[np.object_]:
+    return np.column_stack(columns) if columns else np.empty((len(table), 0), dtype=object)
 
 
 def _seconds(timestamps: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""Reading tables from CSV and Parquet files, whole or in chunks."""
+"""Reading tables from files, addresses and databases, whole or in chunks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import io
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.ipc
 import pyarrow.parquet
 
 from evalign._errors import check_integer, expected
-from evalign.tables._source import PeekableBytes, Utf8Text, describe_source, open_source
+from evalign.tables._excel import is_excel, read_excel
+from evalign.tables._json_lines import read_json_lines
+from evalign.tables._source import PeekableBytes, Utf8Text, describe_source, is_address, open_source
+from evalign.tables._sql import read_sql
 from evalign.tables._values import TEXT
 
 SEPARATORS = ",;\t|"
@@ -27,21 +31,23 @@ _HEAD = 1 << 20
 _BLOCK = 1 << 21
 
 
-def read(source: Any) -> Any:
-    r"""Read a table as a pandas DataFrame: CSV as text, Parquet with its own types.
+def read(source: Any, query: str | None = None) -> Any:
+    r"""Read a table as a pandas DataFrame: text as text, Parquet and Feather with their own types.
 
     Args:
-        source: A path, "-" for standard input, or a binary file. Gz, Parquet, the separator and the
+        source: A path, "-" for standard input, a binary file, an address such as https:// or s3:// (extra
+            `remote`), or that of a database. Gz, Parquet, Feather, JSON lines, Excel, the separator and the
             encoding are detected from the content.
+        query: What to read from a database, in SQL; the source is its address for SQLAlchemy (extra `sql`).
 
     >>> read(io.BytesIO(b"age;city\n41;'s-Gravenhage\n;Rome\n")).to_dict("list")
     {'age': ['41', ''], 'city': ["'s-Gravenhage", 'Rome']}
     """
-    with open_source(source) as file:
-        return _to_frame(pa.Table.from_batches(list(_batches(file, describe_source(source), 1 << 16))))
+    with _open_batches(source, 1 << 16, query) as batches:
+        return _to_frame(pa.Table.from_batches(list(batches)))
 
 
-def stream(source: Any, rows: int = 50_000) -> Generator[Any, None, None]:
+def stream(source: Any, rows: int = 50_000, query: str | None = None) -> Generator[Any, None, None]:
     r"""Read a table in chunks of this many rows, so that files larger than memory can be read.
 
     The last chunk includes the remaining rows, fewer than twice this many: a small chunk could not
@@ -51,7 +57,7 @@ def stream(source: Any, rows: int = 50_000) -> Generator[Any, None, None]:
     [2, 3]
     """
     check_integer(rows=rows)
-    with open_source(source) as file, closing(_batches(file, describe_source(source), rows)) as batches:
+    with _open_batches(source, rows, query) as batches:
         pending: list[Any] = []
         start = 0
         for batch in batches:
@@ -63,6 +69,36 @@ def stream(source: Any, rows: int = 50_000) -> Generator[Any, None, None]:
         yield _to_frame(pa.Table.from_batches(pending), start)
 
 
+@contextmanager
+def _open_batches(source: Any, rows: int, query: str | None) -> Iterator[Iterator[Any]]:
+    """Open a file or a query, and yield batches with checked column names, at least one with rows."""
+    name = describe_source(source)
+    if query is None:
+        with open_source(source) as file, closing(_read_file(file, name, rows)) as batches:
+            yield _check_batches(batches, name)
+        return
+    if not is_address(source):
+        raise expected("source", "to be the address of a database with a query", name)
+    with closing(read_sql(source, query, rows)) as parts:
+        yield _check_batches(_rename(parts, name), name)
+
+
+def _check_batches(batches: Iterator[Any], name: str) -> Iterator[Any]:
+    is_empty = True
+    for batch in batches:
+        if batch.num_rows:
+            is_empty = False
+            yield batch
+    if is_empty:
+        raise expected("source", "with rows", f"only a header in {name}")
+
+
+def _rename(parts: Iterator[tuple[list[str], Any]], name: str) -> Generator[Any, None, None]:
+    """Batches with checked names; those of a database or a spreadsheet may be anything."""
+    for names, batch in parts:
+        yield pa.RecordBatch.from_arrays(batch.columns, _clean_names(names, name))
+
+
 def _to_frame(table: Any, start: int = 0) -> Any:
     """Convert to a pandas table with arrow's types, which do not depend on missing values in a chunk."""
     frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
@@ -70,49 +106,78 @@ def _to_frame(table: Any, start: int = 0) -> Any:
     return frame
 
 
-def _batches(file: Any, name: str, rows: int) -> Generator[Any, None, None]:
-    """Batches with checked column names, at least one of them with rows."""
+def _read_file(file: Any, name: str, rows: int) -> Generator[Any, None, None]:
+    """Batches of a file of any format, which its first bytes reveal."""
     start: Any = PeekableBytes(file)
-    magic = start.peek(5)
-    if magic[:4] == b"PAR1" and magic[4:] not in b",;\t|\r\n":  # a column may have this name
-        batches = _read_parquet(file, name, rows)
-    elif magic[:2] == b"\x1f\x8b":
-        batches = _read_csv(Utf8Text(gzip.GzipFile(fileobj=start, mode="rb"), name))
-    else:
-        batches = _read_csv(Utf8Text(start, name))
-    is_empty = True
-    with closing(batches):
-        for batch in batches:
-            if batch.num_rows:
-                is_empty = False
-                yield batch
-    if is_empty:
-        raise expected("source", "with rows", f"only a header in {name}")
+    magic = start.peek(6)
+    if magic[:4] == b"PAR1" and magic[4:5] not in b",;\t|\r\n":  # a column may have this name
+        return _read_arrow(_rewind(file, "Parquet", name), name, rows, _open_parquet)
+    if magic == b"ARROW1":
+        return _read_arrow(_rewind(file, "Feather", name), name, rows, _open_feather)
+    if magic[:4] == b"PK\x03\x04" and _is_seekable(file) and is_excel(file):
+        return _rename(read_excel(_rewind(file, "Excel", name), name, rows), name)
+    if magic[:2] == b"\x1f\x8b":
+        return _read_text(Utf8Text(gzip.GzipFile(fileobj=start, mode="rb"), name))
+    return _read_text(Utf8Text(start, name))
 
 
-def _read_parquet(file: Any, name: str, rows: int) -> Generator[Any, None, None]:
-    if not getattr(file, "seekable", lambda: False)():
-        raise expected("source", "to be a file for Parquet", name, "Only CSV can be read from a pipe.")
+def _is_seekable(file: Any) -> bool:
+    return bool(getattr(file, "seekable", lambda: False)())
+
+
+def _rewind(file: Any, kind: str, name: str) -> Any:
+    if not _is_seekable(file):
+        raise expected("source", f"to be a file for {kind}", name, "Only text can be read from a pipe.")
     file.seek(0)
+    return file
+
+
+def _read_arrow(file: Any, name: str, rows: int, open_table: Any) -> Generator[Any, None, None]:
+    """Batches of a Parquet or Feather file."""
     try:
-        table = pa.parquet.ParquetFile(file, pre_buffer=False)
-        # pandas stores its row index in such columns.
-        columns = [
-            column
-            for column in table.schema_arrow.names
-            if not re.fullmatch("__index_level_[0-9]+__", column)
-        ]
+        columns, batches = open_table(file, min(rows, 1 << 16))
         names = _clean_names(columns, name)
-        for batch in table.iter_batches(min(rows, 1 << 16), columns=columns):
-            yield pa.RecordBatch.from_arrays([_decode_categories(column) for column in batch.columns], names)
+        for batch in batches:
+            parts = [_decode_categories(batch.column(column)) for column in columns]
+            yield pa.RecordBatch.from_arrays(parts, names)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise expected("source", "to be a complete Parquet file", f"{name} ({reason})") from None
+        kind = "Parquet" if open_table is _open_parquet else "Feather"
+        raise expected("source", f"to be a complete {kind} file", f"{name} ({reason})") from None
+
+
+def _open_parquet(file: Any, rows: int) -> tuple[list[str], Iterator[Any]]:
+    table = pa.parquet.ParquetFile(file, pre_buffer=False)
+    columns = _drop_index(table.schema_arrow.names)
+    return columns, table.iter_batches(rows, columns=columns)
+
+
+def _open_feather(file: Any, rows: int) -> tuple[list[str], Iterator[Any]]:
+    reader = pa.ipc.open_file(file)
+    batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+    parts = (batch.slice(start, rows) for batch in batches for start in range(0, batch.num_rows, rows))
+    return _drop_index(reader.schema.names), parts
+
+
+def _drop_index(names: list[str]) -> list[str]:
+    """The names without those of the columns in which pandas stores its row index."""
+    return [name for name in names if not re.fullmatch("__index_level_[0-9]+__", name)]
 
 
 def _decode_categories(column: Any) -> Any:
     """Replace the codes of categories, which may differ between the parts of a file, by their values."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _read_text(text: Utf8Text) -> Generator[Any, None, None]:
+    """Read JSON lines or CSV."""
+    start = text.peek(1000)
+    if re.match(rb"\s*\[\s*[\[{]", start):
+        hint = "Write one object per line, without brackets around them."
+        raise expected(
+            "source", "to be CSV, JSON lines or Parquet", f"{text.name}, which is one JSON array", hint
+        )
+    return read_json_lines(text) if re.match(rb'\s*\{\s*["}]', start) else _read_csv(text)
 
 
 def _read_csv(text: Utf8Text) -> Generator[Any, None, None]:
@@ -128,7 +193,11 @@ def _read_csv(text: Utf8Text) -> Generator[Any, None, None]:
     if not is_whole and not re.search("[\r\n]", sample):
         raise expected("source", f"with a header below {_HEAD >> 20} MB", f"a longer one in {text.name}")
     separator = lead[1].decode() if lead[1] else detect_separator(sample, is_whole)
-    yield from _parse_csv(text, separator, _clean_names(next(_records(sample, separator)), text.name))
+    names = next(_records(sample, separator), None)
+    if names is None:
+        wanted = f"with column names below {csv.field_size_limit():,} characters"
+        raise expected("source", wanted, f"a longer one in {text.name}")
+    yield from _parse_csv(text, separator, _clean_names(names, text.name))
 
 
 def _parse_csv(text: Utf8Text, separator: str, names: list[str]) -> Generator[Any, None, None]:
@@ -223,6 +292,8 @@ def detect_separator(sample: str, is_whole: bool = True) -> str:
 
     def agreement(separator: str) -> tuple[float, int]:
         sizes = [len(record) for record in _records(sample, separator)]
+        if not sizes:  # a header of many columns is one long field if the separator is another
+            return -3.0, 0
         rows = sizes[1:] if is_whole or len(sizes) < 3 else sizes[1:-1]  # the sample may cut its last row
         share = sum(size == sizes[0] for size in rows) / max(len(rows), 1)
         return (share if sizes[0] > 1 else share - 2, sizes[0])
@@ -235,7 +306,7 @@ def _records(sample: str, separator: str, most: int = 100) -> Iterator[list[str]
     try:
         for record, _ in zip((record for record in reader if record), range(most), strict=False):
             yield record
-    except csv.Error:  # an excessively long field, which pyarrow reports when it reads the whole file
+    except csv.Error:  # a field longer than the csv module reads
         return
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import importlib
 import io
 import os
+import re
 import sys
 import warnings
 import zlib
@@ -18,7 +20,7 @@ from evalign._errors import expected
 
 #: The first bytes of files that are not tables we read, and a hint for each.
 _OTHER_FORMATS = {
-    b"PK\x03\x04": "Save a spreadsheet as CSV, or unpack the archive.",
+    b"PK\x03\x04": "Unpack the archive.",
     b"\xd0\xcf\x11\xe0": "Save the spreadsheet as CSV.",
     b"BZh": "Unpack it first.",
     b"\xfd7zXZ": "Unpack it first.",
@@ -33,14 +35,51 @@ _BLOCK = 1 << 20
 def describe_source(source: Any) -> str:
     """The name of a source in a message."""
     if isinstance(source, str | os.PathLike):
-        return "standard input" if source == "-" else str(source)
+        return "standard input" if source == "-" else hide_password(str(source))
     name = getattr(source, "name", None)
     return name if isinstance(name, str) else "the stream"
 
 
+def hide_password(text: str) -> str:
+    """Replace the passwords of addresses in a text.
+
+    >>> hide_password("evalign fit postgresql://me:secret@db/x")
+    'evalign fit postgresql://me:***@db/x'
+    """
+    return re.sub(r"(\w://[^\s:/@]*:)[^\s@/]+@", r"\1***@", text)
+
+
+def is_address(source: Any) -> bool:
+    """Whether a source is the address of a file elsewhere, or of a database."""
+    return isinstance(source, str) and re.match(r"[a-z][a-z0-9+.-]*://", source) is not None
+
+
+@contextmanager
+def _open_address(address: str) -> Iterator[Any]:
+    """Open a file elsewhere."""
+    try:
+        fsspec: Any = importlib.import_module("fsspec")
+    except ImportError:
+        raise ImportError("Addresses need fsspec: pip install 'evalign[remote]'.") from None
+    name = hide_password(address)
+    try:
+        opened = fsspec.open(address, "rb")
+        with opened as file:
+            yield file
+    except ImportError as error:  # of the package for this kind of address
+        raise ImportError(f"{name}: {str(error).splitlines()[0]}") from None
+    except FileNotFoundError:
+        raise FileNotFoundError(f"Expected `source` to be a file, but {name} does not exist.") from None
+    except ValueError as error:
+        if not str(error).startswith("Protocol not known"):
+            raise
+        hint = "A database needs a query." if "sql" in name else ""
+        raise expected("source", "with a known protocol such as https:// or s3://", name, hint) from None
+
+
 @contextmanager
 def open_source(source: Any) -> Iterator[Any]:
-    """Open a path, standard input ("-") or a binary file object for reading bytes."""
+    """Open a path, an address, standard input ("-") or a binary file object for reading bytes."""
     if source == "-":
         yield sys.stdin.buffer
         return
@@ -48,6 +87,10 @@ def open_source(source: Any) -> Iterator[Any]:
         if not callable(getattr(source, "read", None)):
             raise expected("source", "to be a path, '-' or a binary file", type(source).__name__)
         yield source
+        return
+    if is_address(source):
+        with _open_address(str(source)) as file:
+            yield file
         return
     path = Path(source)
     try:
@@ -159,8 +202,6 @@ class Utf8Text(PeekableBytes):
             if data.startswith(bom):
                 self._set_encoding(encoding)
                 return data[len(bom) :]
-        if b"\0" in data:
-            raise expected("source", "to be CSV or Parquet", f"{self.name}, which contains binary data")
         self._set_encoding("utf-8")
         return data
 
@@ -184,5 +225,9 @@ class Utf8Text(PeekableBytes):
                 return content
             wrong = f"{self.name} with byte 0x{error.object[error.start]:02x} in line {line}"
             raise expected("source", "in UTF-8 or Windows-1252", wrong, "Save it in UTF-8.") from None
+        if "\0" in text:
+            line = self.lines + text[: text.index("\0")].count("\n")
+            wrong = f"{self.name}, which contains binary data in line {line}"
+            raise expected("source", "to be CSV or Parquet", wrong)
         self.is_ascii = self.is_ascii and text.isascii()
         return text.encode()

@@ -25,11 +25,17 @@ from evalign.tables._values import TEXT, as_csv_values
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 
 
-def write(frames: Iterable[Any], target: Any) -> int:
+def write(frames: Iterable[Any], target: Any, raw: bool = False) -> int:
     """Write chunks of a table to a CSV or Parquet file or to standard output ("-").
 
     A file appears under its name only when it is complete: an error or an interruption leaves no file
     behind, and an older one as it was.
+
+    Args:
+        frames: The chunks.
+        target: The path, or "-".
+        raw: Write texts to CSV as they are. By default, a text that a spreadsheet would run as a formula
+            begins with an apostrophe there.
 
     Returns:
         The number of rows.
@@ -41,7 +47,7 @@ def write(frames: Iterable[Any], target: Any) -> int:
     3 ['a', '1', '2', '3']
     """
     if target == "-":
-        return _write_frames(frames, _CsvSink(sys.stdout.buffer, ","), "standard output")
+        return _write_frames(frames, _CsvSink(sys.stdout.buffer, ",", raw), "standard output")
     if not isinstance(target, str | os.PathLike):
         raise expected("target", "to be a path or '-'", type(target).__name__)
     path = Path(target)
@@ -54,7 +60,7 @@ def write(frames: Iterable[Any], target: Any) -> int:
         raise IsADirectoryError(f"Expected `target` to be a file, but {path} is a folder.")
     with draft_file(path, partial(_explain_errors, str(path))) as file:
         with _explain_errors(str(path)):
-            sink = _open_sink(file, suffix)
+            sink = _open_sink(file, suffix, raw)
         return _write_frames(frames, sink, str(path))
 
 
@@ -99,27 +105,31 @@ def _explain_errors(name: str) -> Iterator[None]:
         raise explanation from None
 
 
-def _open_sink(file: Any, suffix: str) -> _CsvSink | _ParquetSink:
+def _open_sink(file: Any, suffix: str, raw: bool) -> _CsvSink | _ParquetSink:
     if suffix in (".parquet", ".pq"):
         return _ParquetSink(file)
     separator = "\t" if ".tsv" in suffix else ","
-    return _CsvSink(file, separator, compress=suffix.endswith(".gz"))
+    return _CsvSink(file, separator, raw, compress=suffix.endswith(".gz"))
 
 
 class _CsvSink:
     """Writes CSV in UTF-8."""
 
-    def __init__(self, file: Any, separator: str, compress: bool = False) -> None:
+    def __init__(self, file: Any, separator: str, raw: bool, compress: bool = False) -> None:
         self.file = gzip.GzipFile("", "wb", 6, file, mtime=0) if compress else file
-        self.compress, self.separator, self.has_header = compress, separator, False
+        self.compress, self.separator, self.raw, self.has_header = compress, separator, raw, False
 
     def write(self, frame: Any) -> None:
         if not self.has_header:
-            self.file.write(format_csv([pa.array([name], TEXT) for name in frame.columns], self.separator))
+            self._write_columns([pa.array([name], TEXT) for name in frame.columns])
             self.has_header = True
         columns = [as_csv_values(frame[name]) for name in frame.columns]
         if len(frame):
-            self.file.write(format_csv(columns, self.separator))
+            self._write_columns(columns)
+
+    def _write_columns(self, columns: list[Any]) -> None:
+        columns = columns if self.raw else [disarm_formulas(column) for column in columns]
+        write_all(self.file, format_csv(columns, self.separator))
 
     def finish(self) -> None:
         self.file.close() if self.compress else self.file.flush()
@@ -129,6 +139,39 @@ class _CsvSink:
         if self.compress:
             with suppress(OSError):
                 self.file.close()
+
+
+def write_all(file: Any, content: Any) -> None:
+    """Write all bytes: a file without a buffer may accept only a part of them, and says how many.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryFile(buffering=0) as file:
+    ...     write_all(file, b"abc")
+    ...     file.tell()
+    3
+    """
+    rest = memoryview(content)
+    while rest:
+        accepted = file.write(rest)
+        if accepted is None:  # the reader of a pipe that does not wait is too slow
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        rest = rest[accepted:]
+
+
+def disarm_formulas(values: Any) -> Any:
+    """Put an apostrophe before texts that a spreadsheet would run, but not before numbers.
+
+    >>> disarm_formulas(pa.array(["=1+1", "-5", "@x", "-", None])).to_pylist()
+    ["'=1+1", '-5', "'@x", '-', None]
+    """
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return values
+    runs = pc.match_substring_regex(values, r"^[=+\-@\t\r](?s:.)")
+    if not pc.any(runs).as_py():
+        return values
+    runs = pc.and_not(runs, pc.match_substring_regex(values, r"^[+-]?(\d|[.,]\d)[\d.,]*([eE][+-]?\d+)?$"))
+    quote = pa.scalar("'", values.type)
+    return pc.if_else(runs, pc.binary_join_element_wise(quote, values, pa.scalar("", values.type)), values)
 
 
 def format_csv(columns: list[Any], separator: str) -> Any:

@@ -1,0 +1,149 @@
+"""Which rows may judge which: groups that stay together, times in order, and the weights of rows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from evalign._errors import expected
+from evalign._typing import Floats, Indices
+from evalign.estimators import Split
+from evalign.tables import Column, Schema
+
+#: A column with fewer values is no group, nor is one whose values have fewer rows each on average.
+_FEWEST_GROUPS, _FEWEST_ROWS = 10, 2
+#: How much better than by chance a column without the name of an id has to tell the classes, and its values.
+_PURER, _MANY_GROUPS = 0.15, 50
+#: The least change of the share of a class between the first and the last third of the time.
+_CHANGE = 0.1
+_WORDS = (
+    "id",
+    "patient",
+    "user",
+    "customer",
+    "client",
+    "subject",
+    "person",
+    "household",
+    "account",
+    "device",
+)
+
+
+def read_groups(table: Any, name: str) -> Indices:
+    """The number of each row's group."""
+    codes, groups = pd.factorize(Column(name, "category").convert(table[name]))
+    if (codes < 0).any():
+        raise expected(
+            "group", "with a value in every row", f"{int((codes < 0).sum())} rows without {name!r}"
+        )
+    if len(groups) < 2:
+        raise expected("group", "with at least two values", f"only {groups[0]!r} as {name!r}")
+    return np.asarray(codes, dtype=np.int64)
+
+
+def read_weights(table: Any, name: str) -> Floats:
+    """The weight of each row."""
+    weights = np.asarray(Column(name, "number").convert(table[name]))
+    wrong = np.flatnonzero(~(weights >= 0))
+    if wrong.size:
+        value = table[name].iloc[wrong[0]]
+        raise expected(
+            "weight", "with a number >= 0 in every row", f"{value!r} in row {wrong[0] + 1} of {name!r}"
+        )
+    if not weights.any():
+        raise expected("weight", "with a number above 0", f"only 0 as {name!r}")
+    return weights
+
+
+def read_times(table: Any, name: str, target: str) -> Floats:
+    """The time of each row: dates as seconds, numbers as they are."""
+    (column,) = Schema.infer(table[[name, target]], target).columns
+    if column.kind not in ("date", "number"):
+        raise expected(
+            "time", "to be a column of dates or numbers", f"{name!r} ({column.note or column.kind})"
+        )
+    values = column.convert(table[name])
+    missing = int(pd.isna(values).sum())
+    if missing:
+        raise expected("time", "with a value in every row", f"{missing} rows without {name!r}")
+    times = np.asarray(values)
+    return np.asarray(times.astype("datetime64[us]") if column.kind == "date" else times, dtype=float)
+
+
+def split_by_time(times: Floats, y: Indices, shares: list[float]) -> list[Split]:
+    """Train on the rows before each share of the time, and test on those up to the next.
+
+    >>> [(train.tolist(), test.tolist()) for train, test in split_by_time(
+    ...     np.array([3.0, 1, 2, 4, 2, 1]), np.array([0, 0, 1, 1, 0, 1]), [0.5, 0.8])]
+    [([1, 5], [2, 4]), ([1, 2, 4, 5], [0, 3])]
+    """
+    ordered = np.sort(times)
+    # Rows of the same time are on the same side.
+    cuts = [ordered[int(share * len(times))] for share in shares] + [np.inf]
+    splits = []
+    for start, end in pairwise(cuts):
+        train, test = np.flatnonzero(times < start), np.flatnonzero((times >= start) & (times < end))
+        if len(np.unique(y[train])) < len(np.unique(y)) or not test.size:
+            wanted = "with rows of every class before those that judge"
+            raise expected("time", wanted, f"{len(train)} rows before and {len(test)} rows after")
+        splits.append((train, test))
+    return splits
+
+
+def suggest_splits(schema: Schema, X: Any, y: Indices) -> tuple[str, ...]:
+    """Warn of columns that look like groups, and of classes that change over time."""
+    notes = []
+    for name, kind in ((column.name, column.kind) for column in schema.inputs):
+        values = X[name]
+        if kind in ("category", "number") and _is_group(name, kind, values, y):
+            several = f"{values.nunique():,} values with several rows each"
+            notes.append(
+                f"`{name}` looks like a group ({several}): if new rows will have other values, only "
+                f"--group {name} shows how good the model is there."
+            )
+        if kind == "date" and _changes_over_time(values, y):
+            notes.append(f"The classes change over `{name}`: with --time {name}, later rows judge.")
+    return tuple(notes)
+
+
+def _is_group(name: str, kind: str, values: Any, y: Indices) -> bool:
+    present = values.dropna()
+    distinct = present.nunique()
+    if distinct < _FEWEST_GROUPS or len(present) < _FEWEST_ROWS * distinct:
+        return False
+    if kind == "number" and (present != present.round()).any():
+        return False
+    words = name.lower().replace("-", "_").replace(" ", "_").split("_")
+    if words[-1] in _WORDS or name.endswith(("Id", "ID")):
+        return True
+    if kind == "number" or distinct < _MANY_GROUPS:
+        return False
+    codes = pd.factorize(values)[0]
+    shuffled = np.random.default_rng(0).permutation(y)
+    return _measure_purity(codes, y) > _measure_purity(codes, shuffled) + _PURER
+
+
+def _measure_purity(codes: Indices, y: NDArray[Any]) -> float:
+    """The share of rows whose class is the most frequent one of their group."""
+    known = codes >= 0
+    counts = np.zeros((codes.max() + 1, y.max() + 1))
+    np.add.at(counts, (codes[known], y[known]), 1)
+    return float(counts.max(1).sum() / known.sum())
+
+
+def _changes_over_time(values: Any, y: Indices) -> bool:
+    known = ~values.isna().to_numpy()
+    ordered = y[known][np.argsort(values[known].to_numpy(), kind="stable")]
+    part = len(ordered) // 3
+    if not part:
+        return False
+    first, last = (
+        np.bincount(rows, minlength=y.max() + 1) / part for rows in (ordered[:part], ordered[-part:])
+    )
+    # Three standard errors of the difference of two shares.
+    return bool(np.abs(first - last).max() > max(_CHANGE, 3 * np.sqrt(0.5 / part)))
