@@ -1,8 +1,8 @@
 """`compare()` on the data of the papers: every method, and `AutoClassifier`, on the same splits.
 
 Prints one table per dataset and metric. Every finished trial is written to a folder of JSON lines, so that a
-killed run resumes. `AutoClassifier` chooses by cross-validation inside each training part, which costs as
-many additional fits as it has methods times folds; `--auto` adds it.
+killed run resumes. `AutoClassifier` fits its members without each of its folds inside each training part,
+which costs as many additional fits as it has members times folds; `--auto` adds it.
 
     EVALIGN_DATA=../shared/data python benchmarks/methods.py [--datasets mammography ...] [--repeats 5]
 """
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import evalign as ev
-from evalign.selection import METHODS
+from evalign.selection import KNOWN, METHODS
 
 PAIRS = {
     "mammography": ["f1", "mcc"],
@@ -32,13 +32,13 @@ PAIRS = {
 
 
 class ResumingAutoClassifier(ev.AutoClassifier):
-    """`AutoClassifier` that writes its own trials to a folder, too."""
+    """`AutoClassifier` that writes its own models to a folder, too."""
 
     folder = Path()
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> ev.AutoClassifier:
-        """Choose and fit, resuming where a run was killed."""
-        self.trials_file = self.folder / f"inside-{joblib.hash((X, y, self.metric))}.jsonl"
+        """Fit, resuming where a run was killed."""
+        self.checkpoint = self.folder / f"inside-{joblib.hash((X, y, self.metric))}"
         return super().fit(X, y)
 
 
@@ -51,11 +51,9 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--without-bags", action="store_true", help="omit LightGBM with bags and a rule")
     parser.add_argument("--auto", action="store_true", help="add AutoClassifier")
-    parser.add_argument(
-        "--among", nargs="+", choices=list(METHODS), help="the methods it chooses from; default: `--methods`"
-    )
+    parser.add_argument("--among", nargs="+", choices=list(KNOWN), help="its members; default: all")
     parser.add_argument("--cv", type=int, default=5, help="its folds")
-    parser.add_argument("--draws", type=int, default=3, help="the maximum number of times it draws them")
+    parser.add_argument("--time-limit", help='its time, such as "2m"')
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rows", type=int, help="the maximum number of rows, stratified")
     parser.add_argument("--jobs", type=int, default=1)
@@ -78,7 +76,7 @@ def main() -> None:
                 methods["lightgbm_rule, bags"] = ev.MetricBooster(metric, strategy="log_loss")
             if options.auto:
                 methods["AutoClassifier"] = ResumingAutoClassifier(
-                    metric, methods=options.among or options.methods, cv=options.cv, n_repeats=options.draws
+                    metric, methods=options.among, cv=options.cv, time_limit=options.time_limit
                 )
             start = time.perf_counter()
             comparison = ev.compare(

@@ -2,9 +2,13 @@
 
 import json
 import os
+import pwd
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,7 +20,15 @@ SOURCE = Path(evalign.__file__).parents[1]
 
 #: Tests of one group share what takes seconds to build, so they run in the same worker of pytest-xdist.
 GROUPS = (
-    ("tests/cli/", "test_studies", "test_two_workers", "test_resume", "test_constraints", "test_processes"),
+    (
+        "tests/cli/",
+        "test_studies",
+        "test_two_workers",
+        "test_resume",
+        "test_constraints",
+        "test_processes",
+        "test_example_processes",
+    ),
     ("tests/reports/",),
     ("adversarial",),  # every worker would compile the solver again
 )
@@ -38,15 +50,17 @@ def pytest_xdist_make_scheduler(config, log):
 @pytest.fixture(scope="session")
 def environment():
     """The environment in which a new process finds this evalign; one thread, so that two do not compete."""
-    return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    own = {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    return {**os.environ, **own, "HF_HUB_OFFLINE": "1"}
 
 
 class Forked:
     """A script that runs in its own process and process group; see `forks.py`."""
 
-    def __init__(self, ask, arguments, streams):
+    def __init__(self, ask, arguments, streams, imports):
         self.ask, self.streams = ask, [str(stream) for stream in streams]
-        self.pid = ask({"arguments": [str(one) for one in arguments], "streams": self.streams})
+        request = {"arguments": [str(one) for one in arguments], "streams": self.streams, "imports": imports}
+        self.pid = ask(request)
         self.status = None
 
     def poll(self):
@@ -90,13 +104,16 @@ def forks(environment):
 
 @pytest.fixture(scope="module")
 def script(forks, tmp_path_factory):
-    """Start a script in its own process; it is killed at the end if it still runs."""
+    """Start a script in its own process; it is killed at the end if it still runs.
+
+    `imports` names slow modules that it needs and no other process has needed so far.
+    """
     processes = []
 
-    def start(*arguments, stdin=os.devnull, stdout=None):
+    def start(*arguments, stdin=os.devnull, stdout=None, imports=()):
         folder = tmp_path_factory.mktemp("streams")
         streams = [stdin, stdout or folder / "out", folder / "err"]
-        processes.append(Forked(forks, arguments, streams))
+        processes.append(Forked(forks, arguments, streams, imports))
         return processes[-1]
 
     yield start
@@ -115,3 +132,49 @@ def data_home(tmp_path, monkeypatch):
     monkeypatch.setenv("EVALIGN_DATA", str(folder))
     monkeypatch.setattr(_source, "cache_folder", lambda: tmp_path / "cache")
     return folder
+
+
+def find_program(name):
+    path = shutil.which(name) or next(
+        map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None
+    )
+    if path is None:
+        pytest.skip(f"no {name} on this machine")
+    return path
+
+
+def as_server_user(folder):
+    """A prefix that runs a command as another user, since PostgreSQL refuses to be run by root."""
+    if os.geteuid() != 0:
+        return []
+    try:
+        user = pwd.getpwnam("postgres")
+    except KeyError:
+        pytest.skip("no user postgres on this machine")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return [find_program("setpriv"), f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+
+
+@pytest.fixture(scope="module")
+def postgresql():
+    """The address of a PostgreSQL that runs during the tests of a module, on this machine only."""
+    pytest.importorskip("psycopg")
+    initdb, control = find_program("initdb"), find_program("pg_ctl")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = Path(tempfile.mkdtemp())
+    user = as_server_user(folder)
+    data, log = folder / "data", folder / "log"
+    settings = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+    start = [*user, control, "-D", data, "-l", log, "-w", "-o", settings, "start"]
+    try:
+        created = subprocess.run(
+            [*user, initdb, "-D", data, "-A", "trust", "-U", "evalign"], capture_output=True
+        )
+        if created.returncode or subprocess.run(start, stdout=subprocess.DEVNULL).returncode:
+            pytest.skip(f"no PostgreSQL could be started: {created.stderr[-300:]!r}")
+        yield f"postgresql+psycopg://evalign@127.0.0.1:{port}/postgres"
+        subprocess.run([*user, control, "-D", data, "-m", "immediate", "stop"], capture_output=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

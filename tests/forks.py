@@ -4,6 +4,7 @@ Signals, exit statuses and streams are those of a real process, but everything i
 interpreter would spend seconds on that in every test.
 """
 
+import gc
 import json
 import os
 import pkgutil
@@ -43,6 +44,9 @@ def answer(request):
     if "wait" in request:
         pid, status = os.waitpid(request["wait"], os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if pid else None
+    for module in request["imports"]:
+        import_module(module)
+    gc.freeze()  # a child that ends would go through, and thereby copy, everything that was imported
     pid = os.fork()
     if pid == 0:
         run(request["arguments"], request["streams"])
@@ -50,6 +54,7 @@ def answer(request):
 
 
 if __name__ == "__main__":
+    del sys.path[0]  # this folder, where transformers would take tests/datasets for the library of that name
     import_commands()
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)

@@ -3,7 +3,6 @@
 import re
 import runpy
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ EXTRAS = {
     "text_huggingface": ("transformers", "accelerate"),
 }
 
-#: These start processes of their own.
+#: These start processes of their own: test_example_processes.py.
 IN_PROCESSES = {"ddp", "lightning_ddp"}
 
 
@@ -86,15 +85,6 @@ def test_example_prints_both_sides(name, monkeypatch, capsys):
         CHECKS[name](output)
 
 
-@pytest.mark.skipif(find_spec("lightning") is None, reason="requires lightning")
-def test_lightning_trains_in_two_processes(script):
-    process = script(EXAMPLES / "lightning_ddp.py", "--small")
-    assert process.wait() == 0, process.errors
-    output = Path(process.streams[1]).read_text()
-    assert "MEMBER: 2/2" in process.errors
-    assert all(0 <= read_scores(output, start)[0] <= 1 for start in ("cross-entropy", "MetricLoss('f1')"))
-
-
 def test_every_example_is_short_tested_and_in_the_gallery():
     gallery = (EXAMPLES.parent / "docs" / "gallery.md").read_text()
     names = {path.stem for path in EXAMPLES.glob("*.py")}
@@ -102,3 +92,5 @@ def test_every_example_is_short_tested_and_in_the_gallery():
     for name in names:
         assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 80, name
         assert f"examples/{name}.py" in gallery, name
+        assert f"](gallery/{name}.png)" in gallery, name
+        assert (EXAMPLES.parent / "docs" / "gallery" / f"{name}.png").stat().st_size < 60_000, name

@@ -1,5 +1,6 @@
-"""Small tables for the tests, and a script: `python toys.py STORAGE OUT [SECONDS_PER_POINT]`."""
+"""Small tables for the tests, and a script: `python toys.py STORAGE OUT [SECONDS_PER_POINT [JOBS]]`."""
 
+import multiprocessing
 import sys
 import time
 from dataclasses import replace
@@ -51,8 +52,11 @@ def slow_down(seconds):
 if __name__ == "__main__":
     storage, out, *rest = sys.argv[1:]
     slow_down(float(rest[0]) if rest else 0)
+    jobs = int(rest[1]) if len(rest) > 1 else 1
+    fork = multiprocessing.get_context("fork")  # a spawned process would spend seconds on imports
+    multiprocessing.get_context = lambda method: fork
     try:
-        result = reproduce(TOY, storage=storage, out=out, progress=False, interval=1, grace=2)
+        result = reproduce(TOY, storage=storage, out=out, progress=False, interval=1, grace=2, jobs=jobs)
     except KeyboardInterrupt:
         sys.exit(130)
     print("done" if result.results.complete else "not done")

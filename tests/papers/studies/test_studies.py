@@ -1,5 +1,6 @@
 """Studies: every point is run once, whatever happens to the workers."""
 
+import pickle
 import signal
 import time
 import warnings
@@ -88,11 +89,17 @@ def test_trials_run_at_the_setting_with_the_lowest_validation_loss(run, trials):
     assert [point["seeds"] for point in runs] == [[1], [2]]
 
 
-def test_two_processes_share_a_study(run, trials, uninterrupted):
-    result = run(TOY, jobs=2)
+def test_two_processes_share_a_study(script, run, storage, trials, tmp_path, uninterrupted):
+    worker = script(SCRIPT, storage, tmp_path / "out", 0.1, 2)
+    assert worker.wait() == 0, worker.errors
+    complete = [trial for trial in trials() if trial.state == TrialState.COMPLETE]
+    assert len({trial.user_attrs["worker"] for trial in complete}) == 2
+    result = run(TOY)
     assert scores(result) == scores(uninterrupted)
     assert set(count_complete(trials()).values()) == {1}
     assert len(count_complete(trials())) == POINTS
+    job = _workers.Job(PLAN, storage, 1, 3)
+    assert pickle.loads(pickle.dumps((_workers._work_in_process, job)))[1] == job  # as it reaches a process
 
 
 def test_a_killed_study_resumes(script, run, storage, trials, tmp_path, uninterrupted):
