@@ -42,7 +42,9 @@ ROWS = 6_000
 def build(model: str, seed: int) -> object:
     """Return an unfitted classifier by name."""
     if model == "LightGBM":
-        return lgb.LGBMClassifier(100, 15, learning_rate=0.08, n_jobs=1, verbose=-1, random_state=seed)
+        return lgb.LGBMClassifier(
+            n_estimators=100, num_leaves=15, learning_rate=0.08, n_jobs=1, verbose=-1, random_state=seed
+        )
     if model == "extra trees":
         return ExtraTreesClassifier(200, min_samples_leaf=2, random_state=seed)
     if model == "logistic regression":

@@ -12,9 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import evalign as ev
 
 
-def main() -> None:
-    dist.init_process_group("gloo")  # "nccl" on GPUs
-    rank = dist.get_rank()
+def train(rank: int) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     data = ev.datasets.load("mammography")
@@ -37,6 +35,12 @@ def main() -> None:
             with torch.no_grad():
                 score = ev.metrics.f1().score(y, model.module(x).argmax(1))
             print(f"epoch {epoch + 1}: loss over both processes {value.item():.3f}, training F1 {score:.3f}")
+
+
+def main() -> None:
+    dist.init_process_group("gloo")  # "nccl" on GPUs
+    train(dist.get_rank())
+    # The model is gone by now: one that outlives its process group can deadlock when it is freed (gloo).
     dist.destroy_process_group()
 
 
