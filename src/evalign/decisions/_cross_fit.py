@@ -1,4 +1,4 @@
-"""Whether a rule is better than no rule on rows that it was not fitted on."""
+"""How far to trust a rule: is it better than no rule on rows that it was not fitted on?"""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import torch
 from evalign._typing import Floats, Indices
 from evalign.decisions._evidence import Fitted
 from evalign.decisions._goal import Goal
-from evalign.decisions._rule import Gain
+from evalign.decisions._rule import DecisionRule, Gain
+from evalign.decisions._two_classes import shrink_threshold
 
 #: Fewer rows than this say nothing about a rule.
 FEWEST_ROWS = 10
 
-#: A rule must be better by this many standard errors.
-MARGIN = 0.1
+#: A rule must be better by this many standard errors to be used; a threshold is half used there.
+MARGIN = 0.5
 
 #: The number of folds, and that for more numbers than this among the probabilities.
 FOLDS, FEWER_FOLDS, LARGE = 5, 2, 2_000_000
@@ -25,10 +26,10 @@ FOLDS, FEWER_FOLDS, LARGE = 5, 2, 2_000_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """How much better the rule is on rows that it was not fitted on, and whether it is better at all."""
+    """How much better the rule is on rows that it was not fitted on, and how far to trust it, in [0, 1]."""
 
     gain: Gain
-    better: bool
+    trust: float
 
 
 def cross_fit(
@@ -36,8 +37,10 @@ def cross_fit(
 ) -> Verdict | None:
     """Compare a rule with no rule, each row under a rule fitted on the other folds; None for too few rows.
 
-    The gain is counted by labels. Of few rows they decide too much by chance, so whether the rule is better
-    is counted half by labels and half by calibrated probabilities, those of the other folds, too.
+    The gain is counted by labels. Of few rows they decide too much by chance, so the trust comes from a gain
+    that is counted half by labels and half by calibrated probabilities, those of the other folds, too. With z
+    as that gain divided by its standard error, a threshold is trusted by z^2 / (z^2 + MARGIN^2), and any
+    other rule completely if z > MARGIN, or not at all.
     """
     if len(y) < FEWEST_ROWS:
         return None
@@ -46,17 +49,31 @@ def cross_fit(
     weights = np.where(fold == np.arange(k)[:, None], 0.0, weight)
     if not weights.any(1).all():
         return None
-    decided, q = np.empty_like(y), np.empty_like(p)
-    for number, one in enumerate(fit(weights)):
-        rows = fold == number
-        decided[rows], q[rows] = one.rule.predict(p[rows]), one.q[rows]
+    fits = list(fit(weights))
+    rules, q = [one.rule for one in fits], np.empty_like(p)
+    for number, one in enumerate(fits):
+        q[fold == number] = one.q[fold == number]
     plain = (p >= 0.5).astype(np.int64) if goal.labels else p.argmax(1)
+    decided = _decide(rules, p, fold)
     truth = _as_mass(y.astype(np.float64) if goal.labels else np.eye(p.shape[1])[y], goal)
     mixed = (truth + _as_mass(q, goal)) / 2
     (old, old_worth), (new, new_worth) = (_value(goal, truth, weight, side) for side in (plain, decided))
     error = np.sqrt(len(y)) * (new_worth - old_worth).std()
     gap = _value(goal, mixed, weight, decided)[0] - _value(goal, mixed, weight, plain)[0]
-    return Verdict(Gain(float(new - old), float(error)), bool(gap > MARGIN * error))
+    z = max(0.0, gap / error) if error > 0 else 0.0
+    if goal.labels or p.shape[1] > 2 or goal.constraints:
+        trust = float(z > MARGIN)
+    else:
+        trust = z**2 / (z**2 + MARGIN**2)
+        new, _ = _value(
+            goal, truth, weight, _decide([shrink_threshold(one, trust) for one in rules], p, fold)
+        )
+    return Verdict(Gain(float(new - old), float(error)), trust)
+
+
+def _decide(rules: list[DecisionRule], p: Floats, fold: Indices) -> Indices:
+    """What each rule decides for the rows of its fold."""
+    return np.stack([rule.predict(p) for rule in rules])[fold, np.arange(len(p))]
 
 
 def _deal(y: Indices, k: int, seed: int) -> Indices:

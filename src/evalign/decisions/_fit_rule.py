@@ -23,7 +23,7 @@ from evalign.decisions._inputs import as_probabilities, as_targets, class_indice
 from evalign.decisions._labels import fit_label_thresholds
 from evalign.decisions._many_classes import fit_weights
 from evalign.decisions._rule import DecisionRule, Gain
-from evalign.decisions._two_classes import fit_thresholds
+from evalign.decisions._two_classes import fit_thresholds, shrink_threshold
 from evalign.metrics import hard_confusion, label_confusion
 
 
@@ -48,8 +48,8 @@ def fit_rule(
 
     Labels of few rows are noisy evidence: the best rule for them is often worse than none on new rows. So
     the metric is that of counts made partly by labels and partly by calibrated probabilities. And the rule is
-    only used if it improves on argmax (or on thresholds of 0.5) on rows that it was not fitted on: see
-    `rule.gain_`.
+    only used if it improves on argmax (or on thresholds of 0.5) on rows that it was not fitted on; the less
+    certain that is, the closer to 0.5 the threshold for two classes becomes. See `rule.gain_`.
 
     Args:
         probabilities: (n, d); for two classes also (n,), the probabilities of the second class.
@@ -113,7 +113,10 @@ def fit_rule(
 def _fit_and_compare(
     p: Floats, y: Indices, weight: Floats, goal: Goal, kind: Evidence, seed: int
 ) -> DecisionRule:
-    """Fit a rule on all rows, and compare it with none on rows that it was not fitted on."""
+    """Fit a rule on all rows with a weight, and compare it with none on rows that it was not fitted on."""
+    counted = weight > 0
+    if not counted.all():
+        p, y, weight = p[counted], y[counted], weight[counted]
     two = not goal.labels and p.shape[1] == 2
     if goal.constraints and not two:
         kind = "labels"
@@ -128,7 +131,9 @@ def _fit_and_compare(
     verdict = cross_fit(partial(fit, start=fitted.start), p, y, weight, goal, seed)
     if verdict is None:
         return rule
-    if not verdict.better:
+    if 0 < verdict.trust < 1:
+        rule = _evaluate(shrink_threshold(rule, verdict.trust), p, y, weight, goal)
+    if verdict.trust == 0:
         d = p.shape[1]
         plain = DecisionRule(
             rule.classes, None if goal.labels else np.eye(d) / (2 if two else 1),

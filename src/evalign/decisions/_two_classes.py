@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from evalign._typing import Floats, Indices
 from evalign.decisions._evidence import Evidence, Fitted, collect_evidence
@@ -15,6 +17,9 @@ from evalign.decisions._goal import Goal
 from evalign.decisions._rule import DecisionRule
 from evalign.decisions._scaling import Scaling
 from evalign.metrics import sweep_thresholds
+
+#: Thresholds are cut off here before their log-odds are taken.
+SMALLEST = 1e-9
 
 
 def best_threshold(
@@ -36,6 +41,19 @@ def best_threshold(
         by_labels = sweep_thresholds(scores, positive, weight).matrices
     prefer = torch.from_numpy(np.abs(sweep.thresholds - 0.5))
     return float(sweep.thresholds[goal.best(sweep.matrices, prefer, by_labels)])
+
+
+def shrink_threshold(rule: DecisionRule, trust: float) -> DecisionRule:
+    """The rule with the log-odds of its threshold multiplied by `trust` in [0, 1]; 0 is no rule.
+
+    >>> rule = DecisionRule(np.arange(2), np.diag([0.2, 0.8]), np.array([0.2]), "f1", 1.0)
+    >>> [round(shrink_threshold(rule, trust).threshold, 3) for trust in (0, 0.5, 1)]
+    [0.5, 0.333, 0.2]
+    """
+    if trust == 1:
+        return rule
+    threshold = float(expit(trust * logit(np.clip(rule.threshold, SMALLEST, 1 - SMALLEST))))
+    return replace(rule, weights=np.diag([threshold, 1 - threshold]), thresholds=np.array([threshold]))
 
 
 def fit_thresholds(
