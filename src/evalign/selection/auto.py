@@ -78,7 +78,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         checkpoint: A folder for finished fold models; a killed `fit` that is called again with the same
             settings and data fits only what is missing. Requires an integer `random_state`.
         n_jobs: The number of models fitted at a time, with one thread each; None fits one at a time and
-            leaves the threads to the libraries.
+            leaves the threads to the libraries, or does what `joblib.parallel_config` says (Dask, Ray).
         random_state: The seed of the folds and of the members.
         verbose: 1 shows progress on standard error.
 
@@ -240,7 +240,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         }  # fmt: skip
         store = None if self.checkpoint is None else FoldStore.open(self.checkpoint, problem.identity)
         costs = {name: MEMBERS[name].cost if name in MEMBERS else 1.0 for name in builders}
-        schedule = Schedule(costs, len(splits), clock, effective_n_jobs(self.n_jobs or 1))
+        schedule = Schedule(costs, len(splits), clock, effective_n_jobs(self.n_jobs))
         results: dict[str, dict[int, FoldModel]] = {name: {} for name in builders}
         with Progress(problem, len(tasks), clock, bool(self.verbose)) as progress:
 

@@ -13,7 +13,6 @@ import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn import config_context, get_config
 from sklearn.utils import _safe_indexing
 
 from evalign._errors import expected, is_number, show
@@ -23,6 +22,7 @@ from evalign.selection._settings import describe_settings, use_one_thread
 from evalign.selection.members import fit_on_fold
 from evalign.selection.mixture import as_scores
 from evalign.selection.problem import Problem
+from evalign.selection.workers import run_jobs
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,14 @@ class FoldTask:
                 torch.set_num_threads(1)
             return self._fit(problem, one_thread)
         except Exception as error:
-            lines = str(error).strip().splitlines() or [""]
-            return FoldModel(self.member, self.fold, error=f"{type(error).__name__}: {lines[0]}")
+            return self.as_failure(error)
         finally:
             torch.set_num_threads(threads)
+
+    def as_failure(self, error: Exception) -> FoldModel:
+        """Return an error as a result."""
+        lines = str(error).strip().splitlines() or [""]
+        return FoldModel(self.member, self.fold, error=f"{type(error).__name__}: {lines[0]}")
 
     def _fit(self, problem: Problem, one_thread: bool) -> FoldModel:
         estimator = self.build()
@@ -96,21 +100,7 @@ def score_rows(model: Any, X: Any, classes: NDArray[Any], has_labels: bool) -> F
 
 def run_tasks(tasks: Iterable[FoldTask], problem: Problem, n_jobs: int | None) -> Iterator[FoldModel]:
     """Run tasks as they are drawn: a task is drawn when there is a worker for it."""
-    if n_jobs in (None, 1):
-        for task in tasks:
-            yield task.run(problem, one_thread=n_jobs == 1)
-        return
-    parallel = joblib.Parallel(
-        n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1
-    )
-    run, config = joblib.delayed(_run_in_worker), get_config()
-    yield from parallel(run(task, problem, config) for task in tasks)
-
-
-def _run_in_worker(task: FoldTask, problem: Problem, config: dict[str, Any]) -> FoldModel:
-    """Run a task with one thread, and with the configuration of scikit-learn in the main process."""
-    with config_context(**config):
-        return task.run(problem, one_thread=True)
+    return run_jobs(FoldTask.run, tasks, problem, n_jobs, FoldTask.as_failure)
 
 
 @dataclass

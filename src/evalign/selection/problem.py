@@ -83,6 +83,12 @@ class Problem:
         """The class labels, sorted; for multilabel targets the numbers of the labels."""
         return np.arange(self.y.shape[1]) if self.is_multilabel else np.unique(self.y)
 
+    def __sizeof__(self) -> int:
+        """The bytes of the data, by which Dask decides to send it to a worker once, not with every task."""
+        parts = (self.X, self.y, self.sample_weight, self.groups)
+        sizes = (getattr(one, "nbytes", None) for one in parts)
+        return sum(8 * self.y.size if size is None else size for size in sizes)
+
     @property
     def identity(self) -> str:
         """A hash of everything the problem consists of that is the same in every process."""

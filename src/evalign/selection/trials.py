@@ -16,7 +16,6 @@ import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn import config_context, get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from tqdm import tqdm  # type: ignore[import-untyped]
@@ -27,6 +26,7 @@ from evalign.estimators import MetricBooster, MetricClassifier
 from evalign.metrics import Metric
 from evalign.selection._settings import describe_settings, use_one_thread
 from evalign.selection.problem import Problem
+from evalign.selection.workers import run_jobs
 
 
 @dataclass(frozen=True)
@@ -140,17 +140,11 @@ def _run_groups(tasks: Sequence[TrialTask], problem: Problem, n_jobs: int | None
     groups: dict[tuple[int, str], list[TrialTask]] = {}
     for task in tasks:
         groups.setdefault((task.repeat, task.training), []).append(task)
-    if n_jobs in (None, 1):
-        return chain.from_iterable(run_group(group, problem, one_thread=False) for group in groups.values())
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    run, config = joblib.delayed(_run_in_worker), get_config()
-    return chain.from_iterable(parallel(run(group, problem, config) for group in groups.values()))
 
+    def give_up(group: Sequence[TrialTask], error: Exception) -> list[Trial]:
+        return [task.as_failure(error) for task in group]
 
-def _run_in_worker(tasks: Sequence[TrialTask], problem: Problem, config: dict[str, Any]) -> list[Trial]:
-    """Run trials with one thread, and with the configuration of scikit-learn in the main process."""
-    with config_context(**config):
-        return run_group(tasks, problem, one_thread=True)
+    return chain.from_iterable(run_jobs(run_group, groups.values(), problem, n_jobs, give_up))
 
 
 def _show_progress(trials: Iterator[Trial], total: int, verbose: bool | None) -> Iterator[Trial]:
