@@ -24,7 +24,15 @@ from evalign.cli._main import VIOLATED, UsageError
 from evalign.cli._task import TableTask, TaskOptions, parse_methods, read_task
 from evalign.decisions import DecisionRule
 from evalign.reports import ComparisonFacts, ModelEvidence, Report, as_plain, render_card, render_page
-from evalign.selection import KNOWN, MEMBERS, METHODS, AutoClassifier, Comparison, as_seconds, build_methods
+from evalign.selection import (
+    KNOWN,
+    METHODS,
+    AutoClassifier,
+    Comparison,
+    as_seconds,
+    build_methods,
+    list_members,
+)
 from evalign.tables import Profile, TableModel, check_target, read_private_key
 
 
@@ -106,7 +114,7 @@ def _check_methods(options: FitOptions) -> list[str]:
     with blame_usage():
         as_seconds(options.time_limit)
     if method == "auto":
-        return parse_methods(options.methods, KNOWN if options.methods is not None else MEMBERS)
+        return parse_methods(options.methods, KNOWN if options.methods is not None else list_members())
     if method not in METHODS:
         raise UsageError(
             f"Expected `method` to be auto or a known name, but got {method!r}. {suggest(method, METHODS)}"

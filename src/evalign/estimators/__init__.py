@@ -8,6 +8,7 @@ from evalign.estimators._routing import find_fit_parameter, name_last_step, rout
 from evalign.estimators._rows import check_targets
 from evalign.estimators._strategies import PhaseSettings, build_phases
 from evalign.estimators.booster import MetricBooster
+from evalign.estimators.catboost import CatBoost
 from evalign.estimators.decision import MetricDecision
 from evalign.estimators.linear import MetricLinear
 from evalign.estimators.network import MetricClassifier
@@ -15,8 +16,8 @@ from evalign.estimators.packing import pack_classifier, unpack_classifier
 from evalign.estimators.persistence import SaveMixin, explain_damage
 
 __all__ = [
-    "MetricBooster", "MetricClassifier", "MetricDecision", "MetricLinear", "PhaseSettings", "SaveMixin",
-    "Split", "TableEncoder", "build_phases", "check_targets", "draw_shuffled", "draw_splits",
+    "CatBoost", "MetricBooster", "MetricClassifier", "MetricDecision", "MetricLinear", "PhaseSettings",
+    "SaveMixin", "Split", "TableEncoder", "build_phases", "check_targets", "draw_shuffled", "draw_splits",
     "explain_damage", "find_fit_parameter", "is_table", "mlp", "name_last_step", "pack_classifier",
     "predict_response", "route_parameters", "unpack_classifier",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from evalign._errors import expected, show
 from evalign._skops import find_untrusted, pack_skops, unpack_skops
 from evalign.estimators._untrusted import check_sklearn_trees
 from evalign.estimators.booster import MetricBooster
+from evalign.estimators.catboost import CatBoost
 from evalign.estimators.decision import MetricDecision
 from evalign.estimators.linear import MetricLinear
 from evalign.estimators.network import MetricClassifier
@@ -23,6 +24,8 @@ TRUSTED = (
     "evalign.estimators._columns.Columns",
     "evalign.estimators._columns.KnownColumn",
     "evalign.estimators._columns.TableEncoder",
+    "evalign.estimators.catboost.CatBoost",
+    "evalign.estimators.catboost.ObliviousTrees",
 )
 
 
@@ -62,5 +65,7 @@ def unpack_classifier(facts: dict[str, Any], parts: dict[str, bytes]) -> Any:
 def _check_trees(model: Any) -> None:
     """Check the trees of every step, since the steps of a pipeline may have features of their own."""
     for step in [one for _, one in model.steps] if isinstance(model, Pipeline) else [model]:
-        if hasattr(step, "n_features_in_"):
+        if isinstance(step, CatBoost):
+            step.check_trees()
+        elif hasattr(step, "n_features_in_"):
             check_sklearn_trees(step)

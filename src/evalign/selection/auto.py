@@ -26,7 +26,7 @@ from evalign.selection._store import FoldStore
 from evalign.selection.comparison import Comparison, draw_seed, summarize
 from evalign.selection.ensemble import Ensemble, FittedMember, pack_ensemble, unpack_ensemble
 from evalign.selection.folds import Clock, FoldModel, FoldTask, Schedule, as_seconds, run_tasks
-from evalign.selection.members import KNOWN, MEMBERS, fit_on_all
+from evalign.selection.members import KNOWN, MEMBERS, fit_on_all, list_members
 from evalign.selection.methods import Builder, Methods, find_builders
 from evalign.selection.mixture import (
     HeldOutScores,
@@ -64,8 +64,8 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         metric: Anything `evalign.metrics.as_metric` accepts.
         constraints: Constraints such as `metrics.precision() >= 0.9`, or "precision >= 0.9"; what satisfies
             them on average over the folds comes first.
-        methods: Names of `evalign.selection.MEMBERS` (None: all) or of `METHODS`, in the order in which
-            they are fitted; or a dictionary of names and classifiers.
+        methods: Names of `evalign.selection.MEMBERS` (None: all that are installed) or of `METHODS`, in the
+            order in which they are fitted; or a dictionary of names and classifiers.
         cv: The number of folds (None: 5); a fraction in (0, 1) for one split; a splitter of scikit-learn; or
             pairs (train, test) of row numbers.
         preprocessor: A transformer for the features, fitted anew without each fold. With it the features need
@@ -179,7 +179,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         if self.max_models is not None:
             check_integer(max_models=self.max_models)
         seed = draw_seed(self.random_state, self.checkpoint, "checkpoint")
-        builders = find_builders(self.methods, problem, KNOWN if self.methods is not None else MEMBERS)
+        builders = find_builders(self.methods, problem, KNOWN if self.methods is not None else list_members())
         if ENSEMBLE in builders:
             raise expected("methods", f"with other names than {ENSEMBLE!r}", show(list(builders)))
         self.left_out_: dict[str, str] = {}

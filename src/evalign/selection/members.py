@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import _routing_enabled
 
-from evalign.estimators import MetricBooster, MetricClassifier, Split, route_parameters
+from evalign.estimators import CatBoost, MetricBooster, MetricClassifier, Split, route_parameters
 from evalign.selection.methods import METHODS, Method, build_booster, build_network
 from evalign.selection.problem import Problem
 
 
 @dataclass(frozen=True)
 class Member(Method):
-    """A method with what one fold of it costs, as a multiple of LightGBM's time; only a first guess."""
+    """A method with what one fold of it costs, as a multiple of LightGBM's time; only a first guess.
+
+    `package` is what it needs beyond evalign's own dependencies; without it, it is not used by default.
+    """
 
     cost: float = 1.0
+    package: str | None = None
 
 
 def _build_forest(kind: Any, problem: Problem, random_state: Any) -> Any:
@@ -44,6 +49,11 @@ def _build_logistic(problem: Problem, random_state: Any) -> Any:
     return make_pipeline(StandardScaler(with_mean=False), _request_weights(linear))
 
 
+def _build_catboost(problem: Problem, random_state: Any) -> Any:
+    model: Any = CatBoost(random_state=random_state)
+    return OneVsRestClassifier(model) if problem.is_multilabel else model
+
+
 def _request_weights(estimator: Any) -> Any:
     return estimator.set_fit_request(sample_weight=True) if _routing_enabled() else estimator
 
@@ -54,19 +64,26 @@ _RANDOM = {"extra_trees": True, "feature_fraction": 0.6, "bagging_fraction": 0.8
 #: Every named member, in the order in which they pay.
 MEMBERS: dict[str, Member] = {
     "lightgbm": Member("LightGBM, stopped early", partial(build_booster, _PLAIN), 1.0),
-    "extra_trees": Member("extremely randomized trees", partial(_build_forest, ExtraTreesClassifier), 1.0),
+    "extra_trees": Member("extremely randomized trees", partial(_build_forest, ExtraTreesClassifier), 1.4),
     "logistic": Member("logistic regression", _build_logistic, 0.2),
+    "random_forest": Member("a random forest", partial(_build_forest, RandomForestClassifier), 2.0),
+    "catboost": Member("CatBoost, stopped early", _build_catboost, 6.0, package="catboost"),
     "lightgbm_random": Member(
         "LightGBM with random splits, columns and rows",
-        partial(build_booster, {**_PLAIN, "params": _RANDOM}), 1.5,
+        partial(build_booster, {**_PLAIN, "params": _RANDOM}), 1.2,
     ),
-    "booster": Member("LightGBM boosted on the metric", partial(build_booster, {"n_bags": 1}), 3.0),
-    "random_forest": Member("a random forest", partial(_build_forest, RandomForestClassifier), 2.0),
     "network": Member(
-        "a network on cross-entropy", partial(build_network, "cross_entropy", False), 8.0
+        "a network on cross-entropy", partial(build_network, "cross_entropy", False), 2.5
     ),
-    "aligned": Member("a network on the metric", partial(build_network, "aligned", False), 20.0),
+    "booster": Member("LightGBM boosted on the metric", partial(build_booster, {"n_bags": 1}), 1.6),
+    "aligned": Member("a network on the metric", partial(build_network, "aligned", False), 10.0),
 }  # fmt: skip
+
+
+def list_members() -> dict[str, Member]:
+    """The members that are used by default: all whose packages are installed."""
+    return {name: one for name, one in MEMBERS.items() if one.package is None or find_spec(one.package)}
+
 
 #: What `AutoClassifier` accepts by name: its members, and whatever `compare` knows.
 KNOWN: dict[str, Method] = {**METHODS, **MEMBERS}
@@ -106,6 +123,8 @@ def _stops_by_log_loss(model: Any) -> bool:
     """
     if isinstance(model, MetricBooster):
         return model.strategy == "log_loss"
+    if isinstance(model, CatBoost):
+        return True
     return isinstance(model, MetricClassifier) and "cross_entropy" in model.strategy
 
 
