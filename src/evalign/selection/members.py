@@ -42,7 +42,7 @@ def _build_forest(kind: Any, problem: Problem, random_state: Any) -> Any:
 
 
 def _build_logistic(problem: Problem, random_state: Any) -> Any:
-    linear: Any = LogisticRegression(max_iter=500)
+    linear: Any = LogisticRegression(max_iter=2000)
     if problem.is_multilabel:
         linear = OneVsRestClassifier(linear)
     # Sparse features stay sparse; the intercept takes the place of the means.
