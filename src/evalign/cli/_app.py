@@ -86,6 +86,9 @@ Weight = Annotated[str | None, typer.Option(help="A column with the weights of t
 DropUnlabelled = Annotated[
     bool, typer.Option("--drop-unlabelled", help="Leave out rows without a class instead of failing.")
 ]
+By = Annotated[
+    str | None, typer.Option(help="A column: the report shows how good the model is for each of its values.")
+]
 Query = Annotated[
     str | None,
     typer.Option(help="What to read from a database, in SQL; the table is its SQLAlchemy address."),
@@ -179,6 +182,7 @@ def fit(
     weight: Weight = None,
     drop_unlabelled: DropUnlabelled = False,
     query: Query = None,
+    by: By = None,
     method: Annotated[
         str, typer.Option(help="auto mixes several for the metric; or a name from `evalign methods`.")
     ] = "auto",
@@ -210,7 +214,7 @@ def fit(
     options = _fit.FitOptions(
         data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
         method=method, methods=methods, folds=folds, time_limit=time_limit, jobs=jobs, seed=seed, out=out,
-        sign=sign, group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query,
+        sign=sign, group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query, by=by,
     )  # fmt: skip
     return _fit.run(_console(as_json, quiet), options)
 

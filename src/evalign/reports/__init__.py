@@ -1,8 +1,14 @@
 """What a person looks at: typed facts about models and data, the HTML report and the model card."""
 
+from evalign.reports._benefit import Rival, measure_benefit, tune_decisions
 from evalign.reports._evidence import evidence
+from evalign.reports._explain import explain
+from evalign.reports._groups import measure_groups
+from evalign.reports._learning import trace_learning
 from evalign.reports._render import read_page, render_card, render_page, write_page
+from evalign.reports._words import describe_benefit, describe_form
 from evalign.reports.facts import (
+    BenefitFacts,
     CalibrationFacts,
     ColumnFacts,
     ComparisonFacts,
@@ -10,6 +16,7 @@ from evalign.reports.facts import (
     DataFacts,
     EpochFacts,
     Interval,
+    MemberFacts,
     MethodFacts,
     ModelEvidence,
     Report,
@@ -19,7 +26,9 @@ from evalign.reports.facts import (
 )
 
 __all__ = [
-    "CalibrationFacts", "ColumnFacts", "ComparisonFacts", "CurveFacts", "DataFacts", "EpochFacts", "Interval",
-    "MethodFacts", "ModelEvidence", "Report", "SliderFacts", "TaskFacts", "as_plain", "evidence", "read_page",
-    "render_card", "render_page", "write_page",
+    "BenefitFacts", "CalibrationFacts", "ColumnFacts", "ComparisonFacts", "CurveFacts", "DataFacts",
+    "EpochFacts", "Interval", "MemberFacts", "MethodFacts", "ModelEvidence", "Report", "Rival", "SliderFacts",
+    "TaskFacts", "as_plain", "describe_benefit", "describe_form", "evidence", "explain", "measure_benefit",
+    "measure_groups", "read_page", "render_card", "render_page", "trace_learning", "tune_decisions",
+    "write_page",
 ]  # fmt: skip
