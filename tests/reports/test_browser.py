@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from test_page import HOSTILE, hostile_report, rename_report  # noqa: F401
 
-from evalign.reports import write_page
+from evalign.reports import write_report
 from evalign.reports._format import count, number, percent, position
 
 
@@ -16,7 +16,7 @@ def show(browser, tmp_path):
 
     def show(report, **window):
         path = tmp_path / f"report {len(pages)}.html"
-        write_page(report, path)
+        write_report(report, path)
         browser.open(path, **window)
         pages.append(path.resolve().as_uri())
         return browser

@@ -218,16 +218,16 @@ def measure_more(
             column, values[found.rows], found.decided, found.rows, names[problem.y[found.rows]],
             problem.metric, positive=found.models[0].positive,
         )  # fmt: skip
+    build = build_methods([CHEAP], problem)[CHEAP]
+    parts["learning"] = trace_learning(
+        problem, split, USUAL[CHEAP], lambda: build(seed), seconds=(end - perf_counter()) / 2, seed=seed
+    )
     if hasattr(found.fitted[0], "predict_proba"):
         kinds = {column.name: column.kind for column in task.schema.inputs}
         parts["explanation"] = explain(
             found.fitted, found.parts, problem.X, names[problem.y], problem.metric, kinds,
-            seconds=(end - perf_counter()) / 2, seed=seed,
+            seconds=end - perf_counter(), seed=seed,
         )  # fmt: skip
-    build = build_methods([CHEAP], problem)[CHEAP]
-    parts["learning"] = trace_learning(
-        problem, split, USUAL[CHEAP], lambda: build(seed), seconds=end - perf_counter(), seed=seed
-    )
     return parts
 
 

@@ -91,10 +91,11 @@ def run(console: Console, options: FitOptions) -> int:
             console.warn(f"{name} was left out: {why}." for name, why in choice.auto.left_out_.items())
         seconds = _allot(perf_counter() - start, as_seconds(options.time_limit))
         comparison, models = choice.comparison, found.models
+        first, *others = describe_benefit(found.benefit)
         report = build_report(
             f"{task.target}: a classifier for {task.problem.metric.name}",
-            " ".join([describe_benefit(found.benefit), *describe_violations(models[0])]), options.seed,
-            remarks=(_summarize(choice, models[0]),), benefit=found.benefit,
+            " ".join([first, *describe_violations(models[0])]), options.seed,
+            remarks=(*others, _summarize(choice, models[0])), benefit=found.benefit,
             task=task.task_facts, data=task.data_facts, models=models,
             comparison=None if comparison is None else ComparisonFacts.from_comparison(comparison),
             members=() if choice.auto is None else describe_members(choice.auto),

@@ -5,7 +5,7 @@ from evalign.reports._evidence import evidence
 from evalign.reports._explain import explain
 from evalign.reports._groups import measure_groups
 from evalign.reports._learning import trace_learning
-from evalign.reports._render import read_page, render_card, render_page, write_page
+from evalign.reports._render import Format, read_page, render_card, render_page, render_text, write_report
 from evalign.reports._words import describe_benefit, describe_form
 from evalign.reports.facts import (
     BenefitFacts,
@@ -15,6 +15,7 @@ from evalign.reports.facts import (
     CurveFacts,
     DataFacts,
     EpochFacts,
+    GroupsFacts,
     Interval,
     MemberFacts,
     MethodFacts,
@@ -27,8 +28,8 @@ from evalign.reports.facts import (
 
 __all__ = [
     "BenefitFacts", "CalibrationFacts", "ColumnFacts", "ComparisonFacts", "CurveFacts", "DataFacts",
-    "EpochFacts", "Interval", "MemberFacts", "MethodFacts", "ModelEvidence", "Report", "Rival", "SliderFacts",
-    "TaskFacts", "as_plain", "describe_benefit", "describe_form", "evidence", "explain", "measure_benefit",
-    "measure_groups", "read_page", "render_card", "render_page", "trace_learning", "tune_decisions",
-    "write_page",
+    "EpochFacts", "Format", "GroupsFacts", "Interval", "MemberFacts", "MethodFacts", "ModelEvidence",
+    "Report", "Rival", "SliderFacts", "TaskFacts", "as_plain", "describe_benefit", "describe_form",
+    "evidence", "explain", "measure_benefit", "measure_groups", "read_page", "render_card", "render_page", "render_text",
+    "trace_learning", "tune_decisions", "write_report",
 ]  # fmt: skip

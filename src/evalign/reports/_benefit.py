@@ -61,7 +61,9 @@ def measure_benefit(
     for rival in rivals:
         theirs = HeldOutRows.predict(rival.classifier, X, y)
         lead = compare_decisions(own.truth, own.predicted, theirs.predicted, len(own.classes), target)
-        found, found_lead = match_alarms(own, theirs, positive)
+        # Its own threshold is part of a plain method, so that only a tuned one is given another.
+        matched = positive if rival.role == "tuned" else None
+        found, found_lead = match_alarms(own, theirs, matched)
         methods.append(_count(rival.name, rival.role, theirs, target, lead, found, found_lead))
     support = np.bincount(own.truth, minlength=len(own.classes))
     return BenefitFacts(target.name, own.classes, positive, tuple(support.tolist()), tuple(methods), same)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import torch
 
 from evalign.metrics import Confusion, Metric
-from evalign.reports._format import number
+from evalign.reports._format import first_upper, number
 from evalign.reports.facts import BenefitFacts, Interval, LearningFacts, MethodCounts
 
 #: A gain of the metric below this is not worth collecting twice as many rows.
 LITTLE = 0.01
 
 _VERDICTS = {
-    "better": "The new model is better than {}: ",
-    "unclear": "The new model is not clearly better than {}: ",
-    "worse": "The new model is worse than {}: ",
+    "better": "The new model is better than {}",
+    "unclear": "The new model is not clearly better than {}",
+    "worse": "The new model is worse than {}",
 }
 _FORMS = {
     "macro": "the mean over the {} classes, each with the same weight (macro)",
@@ -25,37 +25,36 @@ _FORMS = {
 }
 
 
-def describe_benefit(facts: BenefitFacts) -> str:
-    """Say whether the model is better than what people use today, and what it finds.
+def describe_benefit(facts: BenefitFacts) -> list[str]:
+    """Say whether the model is better than what people use today and what it finds; then what others find.
 
     >>> model = MethodCounts("the model", "model", 0.7, (5, 4), (4, 5), found=Interval(0.6, 0.3, 0.9))
-    >>> describe_benefit(BenefitFacts("f1", ("no", "yes"), 1, (90, 10), (model,)))
+    >>> describe_benefit(BenefitFacts("f1", ("no", "yes"), 1, (90, 10), (model,)))[0]
     'Of 100 real cases of “yes”, the model finds 60 (95 % interval 30 to 90), with 50 false alarms ...'
     """
     if facts.positive is None:
-        sentences = [_describe_rows(facts), _describe_rarest(facts)]
+        first, *others = [_describe_metric(facts), _describe_rows(facts), _describe_rarest(facts)]
     else:
-        sentences = [_describe_cases(facts), _describe_plain(facts)]
+        first, *others = [_describe_cases(facts), _describe_plain(facts)]
     if facts.same is not None:
-        sentences.insert(0, f"Nothing that was tried is better than {facts.same}, which is the model.")
-    return " ".join(sentence for sentence in sentences if sentence)
+        first = f"Nothing that was tried is better than {facts.same}, which is the model. {first}"
+    return [first, *(sentence for sentence in others if sentence)]
 
 
 def _describe_cases(facts: BenefitFacts) -> str:
     """The real cases that are found, by the model and by its strongest rival."""
     model, rival, k = facts.methods[0], facts.rival, facts.focus
     cases = f"100 real cases of “{facts.classes[k]}”"
-    alarms = f"{_per_thousand(facts, model.false_alarms[k])} false alarms per 1,000 rows"
+    alarms = f"with {_per_thousand(facts, model.false_alarms[k])} false alarms per 1,000 rows"
     found = _hundred(model.share_found(facts.support, k))
     if rival is None or rival.found is None or rival.found_lead is None or facts.verdict is None:
         own = "" if model.found is None else f" (95 % interval {_range(model.found)})"
-        return f"Of {cases}, {model.name} finds {found}{own}, with {alarms}."
-    head = _VERDICTS[facts.verdict].format(rival.label)
+        return f"Of {cases}, {model.name} finds {found}{own}, {alarms}."
     value = number(100 * (rival.found_lead.value or 0.0), 1, signed=True)
-    lead = f"{value}, 95 % interval {_range(rival.found_lead, 1)}"
+    lead = f"difference {value}, 95 % interval {_range(rival.found_lead, 1)}"
     return (
-        f"{head}of {cases} it finds {found}, and {rival.label} {_hundred(rival.found.value)} with as many "
-        f"false alarms, {alarms} (difference {lead})."
+        f"{_VERDICTS[facts.verdict].format(rival.label)}: of {cases} it finds {found}, {alarms}; "
+        f"{rival.label} finds {_hundred(rival.found.value)} with as many ({lead})."
     )
 
 
@@ -64,25 +63,29 @@ def _describe_plain(facts: BenefitFacts) -> str:
     k, sentences = facts.focus, []
     for one in facts.methods:
         if one.role == "plain":
-            found, alarms = _hundred(one.share_found(facts.support, k)), one.false_alarms[k]
-            sentences.append(
-                f"{_capitalize(one.label)} finds {found}, with {_per_thousand(facts, alarms)} false alarms."
-            )
+            found = _hundred(one.share_found(facts.support, k))
+            alarms = f"{_per_thousand(facts, one.false_alarms[k])} false alarms per 1,000 rows"
+            sentences.append(f"{first_upper(one.label)} finds {found}, with {alarms}.")
     return " ".join(sentences)
 
 
-def _describe_rows(facts: BenefitFacts) -> str:
-    """The rows that are right, and by how much the metric is better than that of the strongest rival."""
+def _describe_metric(facts: BenefitFacts) -> str:
+    """By how much the metric is better than that of the strongest rival, of more than two classes."""
     model, rival = facts.methods[0], facts.rival
-    right = f"of 100 rows {'it' if rival else model.name} gets {_right(facts, model)} right"
-    others = [f"{one.label} {_right(facts, one)}" for one in facts.methods[1:]]
-    text = f"{', '.join([right, *others])}."
     if rival is None or rival.lead is None or facts.verdict is None:
-        return _capitalize(text)
-    lead = f"{number(rival.lead.value, signed=True)}, 95 % interval {_interval(rival.lead)}"
-    head = _VERDICTS[facts.verdict].format(rival.label).removesuffix(": ")
+        right = f"Of 100 rows, {model.name} gets {_right(facts, model)} right"
+        return f"{right}; {facts.metric} is {number(model.value)}."
+    lead = f"difference {number(rival.lead.value, signed=True)}, 95 % interval {_interval(rival.lead)}"
     values = f"{number(model.value)} against {number(rival.value)}"
-    return f"{head} by {facts.metric}, {values} (difference {lead}). {_capitalize(text)}"
+    return f"{_VERDICTS[facts.verdict].format(rival.label)} by {facts.metric}: {values} ({lead})."
+
+
+def _describe_rows(facts: BenefitFacts) -> str:
+    """The rows that are right."""
+    if len(facts.methods) == 1:
+        return ""
+    others = [f"{one.label} {_right(facts, one)}" for one in facts.methods[1:]]
+    return f"Of 100 rows it gets {_right(facts, facts.methods[0])} right, {', '.join(others)}."
 
 
 def _describe_rarest(facts: BenefitFacts) -> str:
@@ -152,7 +155,3 @@ def _range(interval: Interval, digits: int = 0) -> str:
 
 def _interval(interval: Interval) -> str:
     return f"{number(interval.low)} to {number(interval.high)}"
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]

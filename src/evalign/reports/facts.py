@@ -201,13 +201,15 @@ class ClassFacts:
 class Track:
     """What is counted along the positions of a slider: the metric, and the slack of each constraint.
 
-    `start` is the index of the position at which the model decides.
+    `start` is the index of the position at which the model decides. It is not `exact` if the decisions of the
+    report were made by other rules, fitted without the rows they decide.
     """
 
     positions: tuple[float, ...]
     values: Numbers
     constraints: Mapping[str, Numbers] = field(default_factory=dict)
     start: int = field(metadata={"formerly": "chosen"})
+    exact: bool = True
 
     def __post_init__(self) -> None:
         size = len(self.positions)
