@@ -148,8 +148,10 @@ def test_headings_are_in_order_and_ids_unique(reports):
             for key in ("aria-labelledby", "for", "list"):
                 assert attrs.get(key, ids[0]) in ids
         titles = [attrs["id"] for attrs in outline.all("section")]
-        wanted = ["task", "answer", "comparison", "decisions", "curves", "move", "training", "calibration"]
-        assert titles == [*wanted, "classes", "data", "origin"]
+        assert titles == [
+            "answer", "benefit", "task", "comparison", "members", "decisions", "curves", "move", "columns",
+            "groups", "learning", "training", "calibration", "classes", "data", "origin",
+        ]  # fmt: skip
 
 
 def test_every_plot_has_a_sentence_and_a_table(reports):
@@ -158,7 +160,8 @@ def test_every_plot_has_a_sentence_and_a_table(reports):
         plots = [attrs for attrs in outline.all("div") if attrs.get("class") == "plot"]
         assert {attrs["id"] for attrs in plots} == {
             "plot-comparison", "plot-precision-recall", "plot-along", "plot-training", "plot-calibration-0",
-            "plot-calibration-1",
+            "plot-calibration-1", "plot-importance", "plot-dependence-0", "plot-dependence-1",
+            "plot-dependence-2", "plot-dependence-3", "plot-learning",
         }  # fmt: skip
         for attrs in plots:
             assert attrs["role"] == "img"
@@ -212,6 +215,11 @@ def test_only_the_scripts_of_the_page_may_run(reports):
         ({"data": None}, {"data"}),
         ({"comparison": None}, {"comparison"}),
         ({"models": ()}, {"decisions", "curves", "move", "training", "calibration", "classes"}),
+        ({"benefit": None}, {"benefit"}),
+        ({"members": ()}, {"members"}),
+        ({"explanation": None}, {"columns"}),
+        ({"learning": None}, {"learning"}),
+        ({"groups": None}, {"groups"}),
         ({"command": None}, set()),
         ({"versions": {}}, set()),
         ({"created": None}, set()),

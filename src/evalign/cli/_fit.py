@@ -39,7 +39,7 @@ from evalign.selection import KNOWN, MEMBERS, METHODS, AutoClassifier, Compariso
 from evalign.tables import Profile, TableModel, check_target, read_private_key
 
 #: The share of the time limit that is kept for the report; without one, of the time that was spent.
-REPORT_SHARE = 0.1
+REPORT_SHARE = 0.12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def _allot(spent: float, limit: float | None) -> float:
     """The seconds that the parts of the report for data scientists may take.
 
     >>> _allot(100.0, None), _allot(38.0, 40.0), _allot(45.0, 40.0)
-    (10.0, 2.0, 1.0)
+    (12.0, 2.0, 1.0)
     """
     seconds = REPORT_SHARE * spent if limit is None else min(REPORT_SHARE * spent, limit - spent)
     return min(max(seconds, 1.0), 60.0)

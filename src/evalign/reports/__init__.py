@@ -30,6 +30,6 @@ __all__ = [
     "BenefitFacts", "CalibrationFacts", "ColumnFacts", "ComparisonFacts", "CurveFacts", "DataFacts",
     "EpochFacts", "Format", "GroupsFacts", "Interval", "MemberFacts", "MethodFacts", "ModelEvidence",
     "Report", "Rival", "SliderFacts", "TaskFacts", "as_plain", "describe_benefit", "describe_form",
-    "evidence", "explain", "measure_benefit", "measure_groups", "read_page", "render_card", "render_page", "render_text",
-    "trace_learning", "tune_decisions", "write_report",
+    "evidence", "explain", "measure_benefit", "measure_groups", "read_page", "render_card", "render_page",
+    "render_text", "trace_learning", "tune_decisions", "write_report",
 ]  # fmt: skip

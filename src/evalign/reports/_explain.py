@@ -23,6 +23,8 @@ MOST_COLUMNS, MOST_DEPENDENCES = 15, 4
 MOST_ROWS, FEWEST_ROWS, REPEATS = 5000, 200, 5
 #: The rows by which columns are chosen where there are many, and by which dependences are averaged.
 SCREENING_ROWS, DEPENDENCE_ROWS = 60, 200
+#: The share of the time that is kept for them.
+DEPENDENCE_SHARE = 0.3
 #: The values of a column at which its dependence is shown.
 VALUES = 10
 #: The most classes of which it is shown.
@@ -67,17 +69,17 @@ def explain(
     needed = start + pace * SCREENING_ROWS * len(columns)
     if len(columns) > MOST_COLUMNS:
         if needed > (end - perf_counter()) / 2:
-            return _skip(target, f"it would take about {needed:.0f} s for {len(columns):,} columns")
+            return _skip(target, f"it would take about {max(1.0, needed):.0f} s for {len(columns):,} columns")
         columns = _screen(rows, columns, seed)
     affordable = ((end - perf_counter()) / 2 - start) / pace / (len(columns) + 1)
     if affordable < min(FEWEST_ROWS, rows.size):
         needed = 2 * (start + pace * FEWEST_ROWS * (len(columns) + 1))
         return _skip(target, f"it would take about {max(1.0, needed):.0f} s")
     sample = rows.take(int(min(affordable, MOST_ROWS)))
-    repeats, importances = _permute(sample, columns, target, end, seed)
-    left = end - perf_counter()
+    repeats, importances = _permute(sample, columns, target, end - DEPENDENCE_SHARE * seconds, seed)
     chosen = [one.column for one in importances if kinds[one.column] in _KINDS][:MOST_DEPENDENCES]
-    n_rows = int(min((left - start) / pace / (VALUES * max(len(chosen), 1)), DEPENDENCE_ROWS))
+    each = (end - perf_counter()) / max(len(chosen), 1)
+    n_rows = int(min((each - start) / pace / VALUES, DEPENDENCE_ROWS))
     enough = n_rows >= min(DEPENDENCE_ROWS, rows.size) // 4
     return ExplanationFacts(
         metric=target.name,

@@ -19,9 +19,9 @@ _VERDICTS = {
     "worse": "The new model is worse than {}",
 }
 _FORMS = {
-    "macro": "the mean over the {} classes, each with the same weight (macro)",
-    "weighted": "the mean over the {} classes, weighted by their rows (weighted)",
-    "micro": "the counts of the {} classes taken together (micro)",
+    "macro": "as the mean over the {} classes, each with the same weight (macro)",
+    "weighted": "as the mean over the {} classes, weighted by their rows (weighted)",
+    "micro": "with the counts of the {} classes taken together (micro)",
 }
 
 
@@ -119,7 +119,7 @@ def describe_form(metric: Metric, classes: Sequence[str]) -> str | None:
     >>> describe_form(metrics.f1(), ["no", "yes"]), describe_form(metrics.mcc(), ["a", "b", "c"])
     ('of the class “yes” (binary)', None)
     >>> describe_form(metrics.f1(), ["a", "b", "c"])
-    'the mean over the 3 classes, each with the same weight (macro)'
+    'as the mean over the 3 classes, each with the same weight (macro)'
     """
     positive = int(getattr(metric, "positive", 1))
     if hasattr(metric, "key"):
