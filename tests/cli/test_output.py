@@ -244,7 +244,8 @@ def test_json_of_a_fit_and_of_predictions(run, files, tmp_path):
     out = tmp_path / "m"
     ran = run("fit", files.old_csv, "--target=churned", f"--out={out}", "--method=lightgbm", "--json")
     result = json.loads(ran.out)
-    assert result["answer"].startswith(f"lightgbm: f1 {result['value']:.3f} on 53 held-out rows")
+    assert result["answer"].startswith("Of 100 real cases of “yes”, the new model finds ")
+    assert result["remarks"] == [f"lightgbm: f1 {result['value']:.3f} on 53 held-out rows."]
     assert (result["model"], result["method"]) == (str(out), "lightgbm")
     assert Path(result["report"]).exists()
     assert [f"Note: {one}" for one in result["warnings"]] == [

@@ -124,11 +124,11 @@ def run(console: Console, options: FitOptions) -> int:
 def _allot(spent: float, limit: float | None) -> float:
     """The seconds that the parts of the report for data scientists may take.
 
-    >>> _allot(100.0, None), _allot(38.0, 40.0), _allot(45.0, 40.0)
-    (12.0, 2.0, 1.0)
+    >>> _allot(100.0, None), _allot(2.0, None), _allot(38.0, 40.0), _allot(45.0, 40.0)
+    (12.0, 3.0, 2.0, 0.5)
     """
-    seconds = REPORT_SHARE * spent if limit is None else min(REPORT_SHARE * spent, limit - spent)
-    return min(max(seconds, 1.0), 60.0)
+    seconds = min(max(REPORT_SHARE * spent, 3.0), 60.0)
+    return seconds if limit is None else max(min(seconds, limit - spent), 0.5)
 
 
 def _check_methods(options: FitOptions) -> list[str]:
@@ -182,7 +182,7 @@ def _summarize(choice: Choice, model: ModelEvidence) -> str:
         return f"{choice.method}: {score}."
     comparison = choice.auto.comparison_
     row = comparison.row(choice.auto.answer_)
-    if row.method == comparison.reference:
+    if choice.method == comparison.reference:
         return f"{choice.method} is not improved by mixing: {score}."
     gap = row.difference or 0.0
     gain = f"{abs(gap):.3f} {'above' if gap >= 0 else 'below'} {comparison.reference}"

@@ -19,6 +19,8 @@ from evalign.selection import Problem
 
 #: The shares of the rows that are trained on.
 SHARES = (0.125, 0.25, 0.5, 1.0)
+#: Training time grows by this power of the number of rows: less than in proportion, since models stop early.
+GROWTH = 0.7
 #: With fewer rows, or rows of a class, nothing can be learned.
 FEWEST_ROWS, FEWEST_CASES = 40, 4
 
@@ -48,9 +50,9 @@ def trace_learning(
         rows = _draw_share(problem.y, split[0], share, seed)
         if not _is_enough(problem.y[rows], len(classes)):
             continue
-        # Training takes about in proportion to the rows; a curve that ends early answers nothing.
-        left = sum(one for one in SHARES if one >= share)
-        needed = took[0] * left * len(rows) / share / took[1] if took[1] else 0.0
+        # A curve that ends early answers nothing.
+        left = [one / share * len(rows) for one in SHARES if one >= share]
+        needed = sum(took[0] * (size / took[1]) ** GROWTH for size in left) if took[1] else 0.0
         if needed > end - perf_counter():
             skipped = f"training on up to {len(split[0]):,} rows would take about {max(1.0, needed):.0f} s"
             break
