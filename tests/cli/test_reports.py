@@ -158,6 +158,11 @@ def test_an_ensemble_is_saved_with_its_members_and_predicts(run, files, tmp_path
     assert ran.status == 0
     result = json.loads(ran.out)
     assert [row["method"] for row in result["comparison"]["rows"]][-1] == "ensemble"
+    lines = re.findall(
+        r"^(\w+): f1 0[.]\d{3}, [\d.]+ s for 2 models, about (\d+) s left$", ran.err, re.MULTILINE
+    )
+    assert [name for name, _ in lines] == ["lightgbm", "extra_trees", "linear"]
+    assert lines[-1][1] == "0"
     model = TableModel.load(out)
     weights = model.classifier.weights_
     assert sum(weights.values()) == pytest.approx(1)

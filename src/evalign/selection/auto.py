@@ -242,7 +242,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         costs = {name: MEMBERS[name].cost if name in MEMBERS else 1.0 for name in builders}
         schedule = Schedule(costs, len(splits), clock, effective_n_jobs(self.n_jobs or 1))
         results: dict[str, dict[int, FoldModel]] = {name: {} for name in builders}
-        with Progress(problem, len(tasks), clock, bool(self.verbose)) as progress:
+        with Progress(problem, schedule, bool(self.verbose)) as progress:
 
             def keep(result: FoldModel) -> None:
                 schedule.record(result)
