@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -97,9 +98,12 @@ def read_values(table: Any, name: str, target: str) -> NDArray[Any]:
     >>> sorted(set(read_values(table, "age", "y")))
     ['20', '31', '33', '45', '60', '70']
     """
-    columns = Schema.infer(table[[name, target]], target).columns if name != target else ()
-    column = next((one for one in columns if one.kind in ("number", "date")), None)
-    if column is None or table[name].nunique() <= _FEW_VALUES:
+    column = None
+    if name != target and table[name].nunique() > _FEW_VALUES:
+        with suppress(ValueError):  # a column that no model can learn from, such as a number of the row
+            columns = Schema.infer(table[[name, target]], target).columns
+            column = next((one for one in columns if one.kind in ("number", "date")), None)
+    if column is None:
         texts = Column(name, "category").convert(table[name])
         return np.array([MISSING if pd.isna(one) else str(one) for one in texts], dtype=object)
     values = column.convert(table[name])

@@ -37,7 +37,8 @@ class Progress:
         self.live = visible and sys.stderr is not None and sys.stderr.isatty()
         self.best: tuple[float, str] | None = None
         self.bar = tqdm(
-            total=schedule.count_models(), disable=not self.live, leave=False, dynamic_ncols=True, mininterval=0,
+            total=schedule.count_models(), disable=not self.live, leave=False, dynamic_ncols=True,
+            mininterval=0,  # updates come once per model, so that each of them may be shown
             bar_format="{bar:10}| {n_fmt} of {total_fmt} models [{elapsed}] {desc}",
         )  # fmt: skip
 
