@@ -125,6 +125,20 @@ def check_extras(report, result, weights):
     assert ("is not improved by mixing" in report["remarks"][-1]) == (len(weights) == 1)
 
 
+def test_a_part_of_the_report_that_fails_does_not_cost_the_model(run, files, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr("evalign.cli._evidence.explain", fail)
+    out = tmp_path / "m"
+    ran = run("fit", files.old_csv, "--target=churned", f"--out={out}", "--method=lightgbm", "--by=city")
+    assert ran.status == 0
+    assert "The report does not contain the explanation: no such thing\n" in ran.err
+    report = Report.from_json((out / "report.json").read_text())
+    assert report.explanation is None
+    assert sum(one.rows for one in report.groups.groups) == report.models[0].rows
+
+
 def test_reports_in_other_formats(run, files, tmp_path):
     text, plain = tmp_path / "r.md", tmp_path / "r.json"
     assert run("report", files.model, "--format=md", f"--out={text}").status == 0

@@ -196,7 +196,7 @@ def test_what_looks_like_a_group():
 def test_the_values_that_divide_a_report():
     days = pd.date_range("2024-01-01", periods=40).astype(str)
     table = pd.DataFrame({"age": np.arange(40) % 37 + 20.5, "city": ["Rome", "Oslo", None, "Oslo"] * 10})
-    table = table.assign(day=days, clinic=np.arange(40) % 5, patient=np.arange(40), y=["a", "b"] * 20)
+    table = table.assign(day=days, clinic=np.arange(40) % 5, patient=np.arange(40) // 1.5, y=["a", "b"] * 20)
     assert set(_splits.read_values(table, "city", "y")) == {"Rome", "Oslo", "(missing)"}
     ages = _splits.read_values(table, "age", "y")
     assert sorted((ages == name).sum() for name in set(ages)) == [10, 10, 10, 10]

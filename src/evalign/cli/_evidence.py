@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
@@ -22,6 +23,9 @@ from evalign.decisions import DecisionRule
 from evalign.estimators import Split
 from evalign.reports import (
     BenefitFacts,
+    ExplanationFacts,
+    GroupsFacts,
+    LearningFacts,
     MemberFacts,
     ModelEvidence,
     Report,
@@ -211,23 +215,36 @@ def measure_more(
     console.remark("Measuring what the columns contribute, and whether more rows would help ...")
     problem, end = task.problem, perf_counter() + seconds
     names = np.array(task.labels, dtype=object)
-    parts: dict[str, Any] = {}
-    if task.by is not None:
+
+    def divide() -> GroupsFacts | None:
+        if task.by is None:
+            return None
         column, values = task.by
-        parts["groups"] = measure_groups(
+        return measure_groups(
             column, values[found.rows], found.decided, found.rows, names[problem.y[found.rows]],
             problem.metric, positive=found.models[0].positive,
         )  # fmt: skip
-    build = build_methods([CHEAP], problem)[CHEAP]
-    parts["learning"] = trace_learning(
-        problem, split, USUAL[CHEAP], lambda: build(seed), seconds=(end - perf_counter()) / 2, seed=seed
-    )
-    if hasattr(found.fitted[0], "predict_proba"):
+
+    def learn() -> LearningFacts:
+        build, half = build_methods([CHEAP], problem)[CHEAP], (end - perf_counter()) / 2
+        return trace_learning(problem, split, USUAL[CHEAP], lambda: build(seed), seconds=half, seed=seed)
+
+    def look() -> ExplanationFacts | None:
+        if not hasattr(found.fitted[0], "predict_proba"):
+            return None
         kinds = {column.name: column.kind for column in task.schema.inputs}
-        parts["explanation"] = explain(
+        return explain(
             found.fitted, found.parts, problem.X, names[problem.y], problem.metric, kinds,
             seconds=end - perf_counter(), seed=seed,
         )  # fmt: skip
+
+    parts: dict[str, Any] = {}
+    measures: dict[str, Callable[[], Any]] = {"groups": divide, "learning": learn, "explanation": look}
+    for name, measure in measures.items():
+        try:
+            parts[name] = measure()
+        except Exception as error:  # a failure here must not cost the model
+            console.remark(f"The report does not contain the {name}: {error}")
     return parts
 
 

@@ -85,10 +85,9 @@ def find_by(table: Any, by: str | None, group: str | None, target: str) -> tuple
     if by is not None and by not in table.columns:
         raise expected("by", "to be a column", repr(by), suggest(by, table.columns))
     name = group if by is None else by
-    if name is None:
+    if name is None or (by is None and table[name].nunique() > _FEW_GROUPS):
         return None
-    values = read_values(table, name, target)
-    return None if by is None and len(set(values)) > _FEW_GROUPS else (name, values)
+    return name, read_values(table, name, target)
 
 
 def read_values(table: Any, name: str, target: str) -> NDArray[Any]:

@@ -15,8 +15,10 @@ from evalign.reports.facts import (
     CurveFacts,
     DataFacts,
     EpochFacts,
+    ExplanationFacts,
     GroupsFacts,
     Interval,
+    LearningFacts,
     MemberFacts,
     MethodFacts,
     ModelEvidence,
@@ -28,8 +30,9 @@ from evalign.reports.facts import (
 
 __all__ = [
     "BenefitFacts", "CalibrationFacts", "ColumnFacts", "ComparisonFacts", "CurveFacts", "DataFacts",
-    "EpochFacts", "Format", "GroupsFacts", "Interval", "MemberFacts", "MethodFacts", "ModelEvidence",
-    "Report", "Rival", "SliderFacts", "TaskFacts", "as_plain", "describe_benefit", "describe_form",
-    "evidence", "explain", "measure_benefit", "measure_groups", "read_page", "render_card", "render_page",
-    "render_text", "trace_learning", "tune_decisions", "write_report",
+    "EpochFacts", "ExplanationFacts", "Format", "GroupsFacts", "Interval", "LearningFacts", "MemberFacts",
+    "MethodFacts", "ModelEvidence", "Report", "Rival", "SliderFacts", "TaskFacts", "as_plain",
+    "describe_benefit", "describe_form", "evidence", "explain", "measure_benefit", "measure_groups",
+    "read_page", "render_card", "render_page", "render_text", "trace_learning", "tune_decisions",
+    "write_report",
 ]  # fmt: skip

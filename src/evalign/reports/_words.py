@@ -75,7 +75,7 @@ def _describe_metric(facts: BenefitFacts) -> str:
     if rival is None or rival.lead is None or facts.verdict is None:
         right = f"Of 100 rows, {model.name} gets {_right(facts, model)} right"
         return f"{right}; {facts.metric} is {number(model.value)}."
-    lead = f"difference {number(rival.lead.value, signed=True)}, 95 % interval {_interval(rival.lead)}"
+    lead = f"better by {number(rival.lead.value)}, 95 % interval {_interval(rival.lead)}"
     values = f"{number(model.value)} against {number(rival.value)}"
     return f"{_VERDICTS[facts.verdict].format(rival.label)} by {facts.metric}: {values} ({lead})."
 
@@ -99,17 +99,16 @@ def describe_learning(facts: LearningFacts) -> str:
     """Say whether more rows would help, as far as that can be told.
 
     >>> describe_learning(LearningFacts("f1", "lightgbm", gain=Interval(0.03, 0.01, 0.05)))
-    'Probably: the second half of the rows raised f1 by 0.030 (95 % interval 0.010 to 0.050).'
+    'Probably: with the second half of the rows, f1 was better by 0.030 (95 % interval 0.010 to 0.050).'
     """
     gain = facts.gain
     if gain is None or gain.value is None or gain.low is None or gain.high is None:
         return f"That was not measured: {facts.skipped}." if facts.skipped else "That was not measured."
-    change = f"{number(gain.value, signed=True)} (95 % interval {_interval(gain)})"
-    if gain.low > 0:
-        return f"Probably: the second half of the rows raised {facts.metric} by {change.removeprefix('+')}."
-    if gain.high < LITTLE:
-        return f"Probably not much: the second half of the rows changed {facts.metric} by {change}."
-    return f"That cannot be told: the second half of the rows changed {facts.metric} by {change}."
+    change = f"with the second half of the rows, {facts.metric} was better by {number(gain.value)}"
+    head = (
+        "Probably" if gain.low > 0 else "Probably not much" if gain.high < LITTLE else "That cannot be told"
+    )
+    return f"{head}: {change} (95 % interval {_interval(gain)})."
 
 
 def describe_form(metric: Metric, classes: Sequence[str]) -> str | None:
