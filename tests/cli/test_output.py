@@ -244,7 +244,8 @@ def test_json_of_a_fit_and_of_predictions(run, files, tmp_path):
     out = tmp_path / "m"
     ran = run("fit", files.old_csv, "--target=churned", f"--out={out}", "--method=lightgbm", "--json")
     result = json.loads(ran.out)
-    assert result["answer"].startswith(f"lightgbm: f1 {result['value']:.3f} on 53 held-out rows")
+    assert result["answer"].startswith("Of 100 real cases of “yes”, the new model finds ")
+    assert result["remarks"] == [f"lightgbm: f1 {result['value']:.3f} on 53 held-out rows."]
     assert (result["model"], result["method"]) == (str(out), "lightgbm")
     assert Path(result["report"]).exists()
     assert [f"Note: {one}" for one in result["warnings"]] == [
@@ -302,6 +303,16 @@ def test_progress_is_shown_on_a_terminal(run, files, tmp_path, monkeypatch):
     command = ["compare", files.old_csv, *COMPARE, f"--out={tmp_path / 'r'}"]
     assert re.search(r"\b4(/| of )4\b", run(*command).err)
     assert run(*command, "--seed=1", "--quiet").err == ""
+
+
+def test_a_fit_on_a_terminal_shows_the_best_score_and_the_time_left(run, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    command = ["fit", files.old_csv, "--target=churned", f"--out={tmp_path / 'm'}", "--folds=2", "--jobs=1"]
+    err = run(*command, "--methods=lightgbm,linear").err
+    shown = re.findall(r"(\d) of (\d) models \[[\d:]+\] (about .*?)\r", err)
+    assert [(done, total) for done, total, _ in shown][-1] == ("4", "4")
+    assert re.match(r"about \d+ s left, lightgbm fold 1 of 2", shown[0][2])
+    assert re.match(r"about 0 s left, best f1 0\.\d{3} \(\w+\), linear fold 2 of 2", shown[-1][2])
 
 
 def test_the_report_contains_the_command(files):

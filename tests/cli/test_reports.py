@@ -1,6 +1,7 @@
 """The report of an evaluation: its slider agrees with the command at every threshold."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,13 @@ def test_the_report_contains_what_was_printed(evaluation):
     for name in ("rows", "classes", "matrix", "value", "metrics", "per_class"):
         assert model[name] == printed[name]
     assert len(report.models) == 1
-    assert report.answer == f"f1 {printed['value']:.3f} on 93 rows."
+    ((_, alarms), (missed, found)) = printed["matrix"]
+    words = (
+        f"Of 100 real cases of “yes”, the model finds {100 * found / (found + missed):.0f} (95 % interval "
+    )
+    assert report.answer.startswith(words)
+    assert report.answer.endswith(f", with {1000 * alarms / 93:.0f} false alarms per 1,000 rows.")
+    assert report.remarks == (f"f1 {printed['value']:.3f} on 93 rows.",)
     assert report.task.file == "new.csv"
     assert sum(report.data.class_counts.values()) == 93
 
@@ -97,13 +104,79 @@ def test_the_report_of_a_model_is_rendered_again(run, files, tmp_path):
     assert Report.from_json((files.model / "report.json").read_text()) == read_page(out)
 
 
+def check_extras(report, result, weights):
+    """The parts of a report beyond the evidence: of every row, by models that were not trained on it."""
+    rivals = [(one["name"], one["role"]) for one in report["benefit"]["methods"]]
+    assert rivals == [("the new model", "model"), ("LightGBM", "tuned"), ("LightGBM", "plain")]
+    assert report["answer"] == result["answer"]
+    assert re.match("The new model is (not clearly )?(better|worse) than LightGBM with", report["answer"])
+    assert {one["name"]: one["weight"] for one in report["members"] if one["weight"]} == pytest.approx(
+        weights
+    )
+    scores = {row["method"]: row["mean"] for row in result["comparison"]["rows"]}
+    assert all(one["score"] == pytest.approx(scores[one["name"]]) for one in report["members"])
+    columns = {one["column"] for one in report["explanation"]["importances"]}
+    assert columns == {"visits", "spent", "city", "since", "member"}
+    assert [one["name"] for one in report["groups"]["groups"]][:2] == ["FALSE", "TRUE"]
+    assert sum(one["rows"] for one in report["groups"]["groups"]) == report["data"]["rows"]
+    assert report["task"]["form"] == "of the class “yes” (binary)"
+    assert report["learning"]["method"] == "LightGBM"
+    # A mixture of one member is not compared with itself.
+    assert ("is not improved by mixing" in report["remarks"][-1]) == (len(weights) == 1)
+
+
+def test_a_part_of_the_report_that_fails_does_not_cost_the_model(run, files, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr("evalign.cli._evidence.explain", fail)
+    out = tmp_path / "m"
+    ran = run("fit", files.old_csv, "--target=churned", f"--out={out}", "--method=lightgbm", "--by=city")
+    assert ran.status == 0
+    assert "The report does not contain the explanation: no such thing\n" in ran.err
+    report = Report.from_json((out / "report.json").read_text())
+    assert report.explanation is None
+    assert sum(one.rows for one in report.groups.groups) == report.models[0].rows
+
+
+def test_reports_in_other_formats(run, files, tmp_path):
+    text, plain = tmp_path / "r.md", tmp_path / "r.json"
+    assert run("report", files.model, "--format=md", f"--out={text}").status == 0
+    assert run("report", files.model, "--format=json", f"--out={plain}").status == 0
+    assert plain.read_bytes() == (files.model / "report.json").read_bytes()
+    report = Report.from_json(plain.read_text())
+    assert text.read_text().startswith(f"# {report.title}\n\n**{report.answer}**\n\n{report.remarks[0]}\n")
+    folder = tmp_path / "e"
+    command = ["evaluate", files.model, files.new_csv, "--format=md", "--by=city", f"--out={folder}"]
+    ran = run(*command)
+    assert ran.status == 0
+    assert [path.name for path in folder.iterdir()] == ["report.md"]
+    assert "## By `city`" in (folder / "report.md").read_text()
+    assert "By city" in ran.out
+
+
+def test_formats_and_columns_that_do_not_exist(fail, run, files):
+    before = (files.model / "report.json").read_bytes()
+    line = fail("report", files.model, "--format=json")
+    assert "Expected `out` to be another file than report.json in the folder, but got " in line
+    assert (files.model / "report.json").read_bytes() == before
+    assert run("report", files.model, "--format=pdf").status == 2
+    line = fail("evaluate", files.model, files.new_csv, "--by=citty")
+    assert "Expected `by` to be a column, but got 'citty'. Did you mean 'city'?" in line
+
+
 def test_an_ensemble_is_saved_with_its_members_and_predicts(run, files, tmp_path):
     out = tmp_path / "m"
     command = ["fit", files.old_csv, "--target=churned", f"--out={out}", "--folds=2", "--time-limit=10m"]
-    ran = run(*command, "--methods=lightgbm,extra_trees,linear", "--jobs=1", "--json")
+    ran = run(*command, "--methods=lightgbm,extra_trees,linear", "--jobs=1", "--by=member", "--json")
     assert ran.status == 0
     result = json.loads(ran.out)
     assert [row["method"] for row in result["comparison"]["rows"]][-1] == "ensemble"
+    lines = re.findall(
+        r"^(\w+): f1 0[.]\d{3}, [\d.]+ s for 2 models, about (\d+) s left$", ran.err, re.MULTILINE
+    )
+    assert [name for name, _ in lines] == ["lightgbm", "extra_trees", "linear"]
+    assert lines[-1][1] == "0"
     model = TableModel.load(out)
     weights = model.classifier.weights_
     assert sum(weights.values()) == pytest.approx(1)
@@ -111,8 +184,12 @@ def test_an_ensemble_is_saved_with_its_members_and_predicts(run, files, tmp_path
     assert f"{largest} {weights[largest]:.0%}" in (out / "README.md").read_text()
     # The evidence is that of all rows, each predicted by models that were not trained on it.
     report = json.loads((out / "report.json").read_text())
-    assert report["models"][0]["rows"] == report["data"]["rows"]
+    assert report["models"][0]["rows"] == report["data"]["rows"] == sum(report["benefit"]["support"])
     assert report["models"][1]["name"] == "lightgbm"
+    check_extras(report, result, weights)
+    # The slider starts at the rule that is saved.
+    slider = report["models"][0]["slider"]
+    assert slider["positions"][slider["start"]] == pytest.approx(model.classifier.rule_.thresholds[0])
     assert run("predict", out, files.old_csv, "--proba", f"--out={tmp_path / 'p.csv'}").status == 0
     predicted = pd.read_csv(tmp_path / "p.csv")
     np.testing.assert_allclose(predicted.filter(like="probability_").sum(axis=1), 1)

@@ -191,3 +191,21 @@ def test_what_looks_like_a_group():
     assert _splits._is_group("user id", "category", texts, y)
     assert not _splits._is_group("age", "number", pd.Series(generator.integers(18, 90, 600)), y)
     assert not _splits._is_group("user_id", "number", pd.Series(generator.normal(size=600)), y)
+
+
+def test_the_values_that_divide_a_report():
+    days = pd.date_range("2024-01-01", periods=40).astype(str)
+    table = pd.DataFrame({"age": np.arange(40) % 37 + 20.5, "city": ["Rome", "Oslo", None, "Oslo"] * 10})
+    table = table.assign(day=days, clinic=np.arange(40) % 5, patient=np.arange(40) // 1.5, y=["a", "b"] * 20)
+    assert set(_splits.read_values(table, "city", "y")) == {"Rome", "Oslo", "(missing)"}
+    ages = _splits.read_values(table, "age", "y")
+    assert sorted((ages == name).sum() for name in set(ages)) == [10, 10, 10, 10]
+    low, high = map(float, ages[table["age"].argmax()].split(" to "))
+    assert low < table["age"].max() <= high
+    assert len(set(_splits.read_values(table, "day", "y"))) == 4
+    assert set(_splits.read_values(table, "y", "y")) == {"a", "b"}
+    # A group divides the report only if it has few values; a column that is named always does.
+    assert _splits.find_by(table, None, "patient", "y") is None
+    assert _splits.find_by(table, None, "clinic", "y")[0] == "clinic"
+    assert _splits.find_by(table, "city", "patient", "y")[0] == "city"
+    assert _splits.find_by(table, None, None, "y") is None

@@ -30,11 +30,40 @@ def four():
     return X[:600], y[:600], X[600:], y[600:]
 
 
+class OfTable:
+    """A classifier of arrays as one of tables."""
+
+    def __init__(self, model):
+        self.model, self.classes_ = model, model.classes_
+
+    def predict(self, X):
+        return self.model.predict(X.to_numpy())
+
+    def predict_proba(self, X):
+        return self.model.predict_proba(X.to_numpy())
+
+
 @pytest.fixture(scope="session")
 def reports(two, four):
     """Complete reports, of two classes and of four."""
+    import pandas as pd
+
     from evalign import MetricClassifier, MetricDecision, compare
-    from evalign.reports import ColumnFacts, ComparisonFacts, DataFacts, Report, TaskFacts, evidence
+    from evalign.reports import (
+        ColumnFacts,
+        ComparisonFacts,
+        DataFacts,
+        MemberFacts,
+        Report,
+        Rival,
+        TaskFacts,
+        evidence,
+        explain,
+        measure_benefit,
+        measure_groups,
+        trace_learning,
+    )
+    from evalign.selection import Problem
 
     def build(rows, metric, constraints):
         X, y, new, truth = rows
@@ -48,6 +77,11 @@ def reports(two, four):
         comparison = compare(X, y, metric, constraints=constraints, methods=methods, n_repeats=3)
         held_out = (new, truth, metric, [*constraints, "specificity <= 0.9"])
         classes = tuple(sorted(set(y.tolist())))
+        positive = 1 if len(classes) == 2 else None
+        rivals = [Rival("LightGBM", "tuned", network), Rival("LightGBM", "plain", network)]
+        table = pd.DataFrame(new, columns=[f"c{k}" for k in range(new.shape[1])])
+        problem = Problem.check(np.concatenate([X, new]), np.concatenate([y, truth]), metric)
+        split = (np.arange(len(y)), np.arange(len(y), len(y) + len(truth)))
         return Report(
             title="Insects & others",
             created="2025-06-01T10:05:00+00:00",
@@ -55,6 +89,25 @@ def reports(two, four):
             versions={"evalign": "0.1.0"},
             seed=0,
             answer=comparison.advice,
+            remarks=("It was tried.",),
+            benefit=measure_benefit("the new model", decision, rivals, new, truth, metric, positive=positive),
+            members=(
+                MemberFacts("logistic", "a rule", 1.0, 0.5),
+                MemberFacts("slow", "", 0.0, None, "no time"),
+            ),
+            explanation=explain(
+                [OfTable(decision)],
+                [np.arange(len(truth))],
+                table,
+                truth,
+                metric,
+                dict.fromkeys(table, "number"),
+                seconds=9,
+            ),
+            learning=trace_learning(problem, split, "a line", LogisticRegression, seconds=9),
+            groups=measure_groups(
+                "side", np.where(new[:, 0] > 0, "left", "right"), decision, new, truth, metric
+            ),
             task=TaskFacts("insects.csv", "species", metric, True, tuple(constraints), classes),
             data=DataFacts(
                 rows=len(y),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from test_page import HOSTILE, hostile_report, rename_report  # noqa: F401
 
-from evalign.reports import write_page
+from evalign.reports import write_report
 from evalign.reports._format import count, number, percent, position
 
 
@@ -16,7 +16,7 @@ def show(browser, tmp_path):
 
     def show(report, **window):
         path = tmp_path / f"report {len(pages)}.html"
-        write_page(report, path)
+        write_report(report, path)
         browser.open(path, **window)
         pages.append(path.resolve().as_uri())
         return browser
@@ -61,7 +61,7 @@ def test_the_slider_moves_by_keyboard(show, reports):
     browser, model = show(reports["two"]), reports["two"].models[0]
     every, with_drawing = list_plots(browser)
     assert every == with_drawing
-    assert len(every) == 6
+    assert len(every) == 12
     slider = model.slider
     matrices = [[cells[:2], cells[2:]] for cells in slider.matrices]
     browser.ask("document.getElementById('slider').focus()")
@@ -106,7 +106,7 @@ def test_the_weight_of_every_class_moves(show, reports):
     browser, model = show(reports["four"]), reports["four"].models[0]
     every, with_drawing = list_plots(browser)
     assert every == with_drawing
-    assert len(every) == 6
+    assert len(every) == 12
     for place, track in enumerate(model.slider.classes):
         browser.ask(
             f"(() => {{ const one = document.getElementById('slider-class'); one.value = {place};"
@@ -124,6 +124,64 @@ def test_the_weight_of_every_class_moves(show, reports):
         assert text(browser, "slider-change").startswith(
             number(track.values[at] - track.values[track.start], signed=True)
         )
+
+
+COSTS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000]
+
+
+def read_costs(browser):
+    rows = "Array.from(document.querySelectorAll('#cost-table tbody tr'))"
+    return browser.ask(
+        f"{rows}.map((row) => Array.from(row.querySelectorAll('td'), (one) => one.textContent))"
+    )
+
+
+def format_costs(benefit, k, miss, alarm):
+    per = 1000 / sum(benefit.support)
+    table = []
+    for one in benefit.methods:
+        missed, alarms = per * one.missed[k], per * one.false_alarms[k]
+        found = 100 * (1 - one.missed[k] / benefit.support[k])
+        cost = f"{miss * missed + alarm * alarms:,.1f}"
+        table.append([number(found, 1), number(missed, 1), number(alarms, 1), cost])
+    return table
+
+
+def test_costs_move_by_keyboard(show, reports):
+    browser, benefit = show(reports["two"]), reports["two"].benefit
+    assert read_costs(browser) == format_costs(benefit, 1, 1, 1)
+    browser.ask("document.getElementById('cost-miss').focus()")
+    browser.press("ArrowRight", 4)
+    assert text(browser, "cost-miss-value") == "20"
+    assert browser.ask("document.getElementById('cost-miss').getAttribute('aria-valuetext')") == "20"
+    browser.press("Tab")
+    assert browser.ask("document.activeElement.id") == "cost-alarm"
+    browser.press("ArrowRight", 1)
+    assert read_costs(browser) == format_costs(benefit, 1, 20, 2)
+    own, rival = (float(row[3].replace(",", "")) for row in read_costs(browser)[:2])
+    words = text(browser, "cost-summary")
+    assert words.startswith(f"In 1,000 rows the model costs {own:,.1f}, ")
+    assert f"{'less' if rival > own else 'more'} than LightGBM with a tuned threshold" in words
+    slider = reports["two"].models[0].slider
+    cheapest = min(20 * fn + 2 * fp for _, fp, fn, _ in slider.matrices) * 1000 / sum(benefit.support)
+    assert f", with {cheapest:,.1f}." in words
+    browser.press("End")
+    assert read_costs(browser) == format_costs(benefit, 1, 20, COSTS[-1])
+    browser.press("Home")
+    assert read_costs(browser) == format_costs(benefit, 1, 20, 0)
+
+
+def test_costs_of_every_class(show, reports):
+    browser, benefit = show(reports["four"]), reports["four"].benefit
+    rarest = benefit.support.index(min(benefit.support))
+    assert read_costs(browser) == format_costs(benefit, rarest, 1, 1)
+    for k, name in enumerate(benefit.classes):
+        browser.ask(
+            f"(() => {{ const one = document.getElementById('cost-class'); one.value = {k};"
+            " one.dispatchEvent(new Event('input')); })()"
+        )
+        assert read_costs(browser) == format_costs(benefit, k, 1, 1)
+        assert f"are “{name}”" in text(browser, "cost-caption")
 
 
 def test_light_and_dark_on_screen_and_on_paper(show, reports, tmp_path):
@@ -172,7 +230,8 @@ def test_a_page_with_less_evidence_still_works(show, reports):
     first, second = reports["two"].models
     first = replace(first, slider=None, matrix=(), calibration=None, history=None)
     second = replace(second, curves=None, per_class=(), metrics={})
-    browser = show(replace(reports["two"], models=(first, second)))
+    report = replace(reports["two"], explanation=None, learning=None, benefit=None)
+    browser = show(replace(report, models=(first, second)))
     wanted = ["plot-comparison", "plot-precision-recall", "plot-training", "plot-calibration-1"]
     assert list_plots(browser) == (wanted, wanted)
     check_numbers(browser, reports["two"].comparison)

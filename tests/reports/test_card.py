@@ -1,8 +1,12 @@
-"""The model card as text."""
+"""The model card and the report as text."""
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 
-from evalign.reports import ColumnFacts, DataFacts, TaskFacts, render_card
+from test_page import rename_report
+
+from evalign.reports import ColumnFacts, DataFacts, TaskFacts, render_card, render_text
 
 
 def complete(report, **data):
@@ -50,3 +54,33 @@ def test_long_lists_are_shortened(reports):
     assert "`c49` (25 rows) and 10 more.\n" in text
     assert "`c49` (number) and 10 more.\n" in text
     assert "c50" not in text
+
+
+def test_a_report_as_markdown(reports):
+    for report in reports.values():
+        text, best = render_text(report), report.models[0]
+        assert text.startswith(
+            f"# Insects & others\n\n**{report.answer}**\n\nIt was tried.\n\n## What that means in"
+        )
+        assert "None" not in text
+        assert "\n\n\n" not in text
+        for name, one in best.metrics.items():
+            assert f"\n| `{name}` | {one.value:.3f} | {one.low:.3f} to {one.high:.3f} |\n" in text
+        for name, cells in zip(best.classes, best.matrix, strict=True):
+            assert f"\n| `{name}` | {' | '.join(map(str, cells))} |\n" in text
+        for one in report.explanation.importances:
+            assert f"\n| `{one.column}` | " in text
+        # Every table has as many cells in every line as in its head.
+        for head, line in pairwise(text.splitlines()):
+            if head.startswith("|") and line.startswith("|"):
+                assert re.sub(r"\\\|", "", head).count("|") == re.sub(r"\\\|", "", line).count("|"), line
+
+
+def test_names_in_markdown_do_not_end_their_cell(reports):
+    names = {"ant": "a|b", "bee": "two\nlines", "cat": "`tick`", "wings": "# x", "c0": "<b>|</b>"}
+    text = render_text(rename_report(reports["four"], names))
+    assert "`a\\|b`" in text
+    assert "`two lines`" in text
+    assert "`'tick'`" in text
+    assert "`<b>\\|</b>`" in text
+    assert [line for line in text.splitlines() if line.startswith("# ")] == ["# Insects & others"]

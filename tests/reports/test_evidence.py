@@ -110,6 +110,30 @@ def test_rare_positives_get_thresholds_where_their_scores_are():
     assert slider.positions[slider.start] == pytest.approx(0.003, abs=1e-4)
 
 
+def test_the_slider_starts_at_the_saved_rule_where_other_rules_decided(two):
+    """Out of folds, every row is decided by a rule that was fitted without it."""
+    X, y, new, truth = two
+    model = MetricDecision(LogisticRegression(), "f1", cv=3, random_state=0).fit(X, y)
+    p = model.predict_proba(new)[:, 1]
+    rule = model.rule_
+
+    class Folds(FixedClassifier):
+        classes_, rule_ = model.classes_, rule
+
+        def predict(self, X):
+            return np.where(p >= np.where(X % 2, rule.threshold, 0.4), "yes", "no")
+
+    rows = np.arange(len(truth))
+    facts = evidence("folds", Folds(p, None), rows, truth, "f1")
+    slider = facts.slider
+    assert slider.exact is False
+    assert slider.positions[slider.start] == rule.threshold
+    guess = np.where(p >= rule.threshold, "yes", "no")
+    assert list(slider.matrices[slider.start]) == flatten(confusion_matrix(truth, guess))
+    assert as_plain(facts.matrix) == confusion_matrix(truth, Folds(p, None).predict(rows)).tolist()
+    assert evidence("decision", model, new, truth, "f1").slider.exact is True
+
+
 class FixedClassifier:
     """A classifier of row numbers with fixed probabilities, and a threshold that is not an attribute."""
 

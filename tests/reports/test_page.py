@@ -21,7 +21,7 @@ from evalign.reports import (
     as_plain,
     read_page,
     render_page,
-    write_page,
+    write_report,
 )
 from evalign.reports.facts import ClassFacts, WeightSlider
 
@@ -93,7 +93,7 @@ def change_model(report, **changes):
 def test_reports_are_read_back_from_their_pages(reports, hostile_report, tmp_path):
     path = tmp_path / "report.html"
     for report in (reports["two"], reports["four"], hostile_report):
-        write_page(report, path)
+        write_report(report, path)
         assert path.read_text() == render_page(report)
         assert read_page(path) == report
         assert read_page(str(path)) == report
@@ -148,8 +148,10 @@ def test_headings_are_in_order_and_ids_unique(reports):
             for key in ("aria-labelledby", "for", "list"):
                 assert attrs.get(key, ids[0]) in ids
         titles = [attrs["id"] for attrs in outline.all("section")]
-        wanted = ["task", "answer", "comparison", "decisions", "curves", "move", "training", "calibration"]
-        assert titles == [*wanted, "classes", "data", "origin"]
+        assert titles == [
+            "answer", "benefit", "task", "comparison", "members", "decisions", "curves", "move", "columns",
+            "groups", "learning", "training", "calibration", "classes", "data", "origin",
+        ]  # fmt: skip
 
 
 def test_every_plot_has_a_sentence_and_a_table(reports):
@@ -158,7 +160,8 @@ def test_every_plot_has_a_sentence_and_a_table(reports):
         plots = [attrs for attrs in outline.all("div") if attrs.get("class") == "plot"]
         assert {attrs["id"] for attrs in plots} == {
             "plot-comparison", "plot-precision-recall", "plot-along", "plot-training", "plot-calibration-0",
-            "plot-calibration-1",
+            "plot-calibration-1", "plot-importance", "plot-dependence-0", "plot-dependence-1",
+            "plot-dependence-2", "plot-dependence-3", "plot-learning",
         }  # fmt: skip
         for attrs in plots:
             assert attrs["role"] == "img"
@@ -212,6 +215,11 @@ def test_only_the_scripts_of_the_page_may_run(reports):
         ({"data": None}, {"data"}),
         ({"comparison": None}, {"comparison"}),
         ({"models": ()}, {"decisions", "curves", "move", "training", "calibration", "classes"}),
+        ({"benefit": None}, {"benefit"}),
+        ({"members": ()}, {"members"}),
+        ({"explanation": None}, {"columns"}),
+        ({"learning": None}, {"learning"}),
+        ({"groups": None}, {"groups"}),
         ({"command": None}, set()),
         ({"versions": {}}, set()),
         ({"created": None}, set()),
@@ -296,25 +304,25 @@ def test_binary_files_are_rejected(tmp_path):
 
 def test_a_folder_that_does_not_exist_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="Expected `path` in a folder that exists"):
-        write_page(Report(), tmp_path / "nowhere" / "report.html")
+        write_report(Report(), tmp_path / "nowhere" / "report.html")
 
 
 def test_a_write_that_fails_leaves_the_old_page(tmp_path, monkeypatch):
-    write_page(Report(title="old"), tmp_path / "report.html")
+    write_report(Report(title="old"), tmp_path / "report.html")
 
     def fail(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space"):
-        write_page(Report(title="new"), tmp_path / "report.html")
+        write_report(Report(title="new"), tmp_path / "report.html")
     assert read_page(tmp_path / "report.html") == Report(title="old")
     assert os.listdir(tmp_path) == ["report.html"]
 
 
 def test_texts_that_are_not_unicode_are_written(tmp_path):
     report = Report(title="caf\udce9", task=TaskFacts("a.csv", "\udce9", "f1"))
-    write_page(report, tmp_path / "report.html")
+    write_report(report, tmp_path / "report.html")
     assert read_page(tmp_path / "report.html") == report
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -85,6 +85,13 @@ Time = Annotated[
 Weight = Annotated[str | None, typer.Option(help="A column with the weights of the rows.")]
 DropUnlabelled = Annotated[
     bool, typer.Option("--drop-unlabelled", help="Leave out rows without a class instead of failing.")
+]
+By = Annotated[
+    str | None, typer.Option(help="A column: the report shows how good the model is for each of its values.")
+]
+Format = Annotated[
+    Literal["html", "md", "json"],
+    typer.Option("--format", help="The format of the report: a page, Markdown or JSON."),
 ]
 Query = Annotated[
     str | None,
@@ -179,6 +186,7 @@ def fit(
     weight: Weight = None,
     drop_unlabelled: DropUnlabelled = False,
     query: Query = None,
+    by: By = None,
     method: Annotated[
         str, typer.Option(help="auto mixes several for the metric; or a name from `evalign methods`.")
     ] = "auto",
@@ -210,7 +218,7 @@ def fit(
     options = _fit.FitOptions(
         data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
         method=method, methods=methods, folds=folds, time_limit=time_limit, jobs=jobs, seed=seed, out=out,
-        sign=sign, group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query,
+        sign=sign, group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query, by=by,
     )  # fmt: skip
     return _fit.run(_console(as_json, quiet), options)
 
@@ -266,6 +274,8 @@ def evaluate(
     ] = None,
     threshold: Threshold = None,
     out: Annotated[Path | None, typer.Option(help="The folder for a report.", show_default="none")] = None,
+    form: Format = "html",
+    by: By = None,
     query: Query = None,
     verify: Verify = None,
     as_json: Json = False,
@@ -276,8 +286,9 @@ def evaluate(
     from evalign.cli import _evaluate
 
     options = _evaluate.EvaluateOptions(
-        model=model, data=data, target=target, threshold=threshold, out=out, verify=verify, query=query
-    )
+        model=model, data=data, target=target, threshold=threshold, out=out, form=form, by=by,
+        verify=verify, query=query,
+    )  # fmt: skip
     return _evaluate.run(_console(as_json, quiet), options)
 
 
@@ -287,14 +298,15 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="report.html in the folder")
     ] = None,
+    form: Format = "html",
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write the report of a model again, for instance with a newer evalign."""
+    """Write the report of a model again: in another format, or with a newer evalign."""
     from evalign.cli import _report
 
-    _report.run(_console(as_json, quiet), _report.ReportOptions(model=model, out=out))
+    _report.run(_console(as_json, quiet), _report.ReportOptions(model=model, out=out, form=form))
 
 
 @app.command(epilog="Example: evalign metrics")

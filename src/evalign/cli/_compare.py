@@ -17,7 +17,7 @@ from evalign.cli._evidence import build_report, evaluate_methods
 from evalign.cli._main import VIOLATED, RunError, StoppedError
 from evalign.cli._paths import check_folder
 from evalign.cli._task import TaskOptions, parse_methods, read_task
-from evalign.reports import ComparisonFacts, write_page
+from evalign.reports import ComparisonFacts, describe_benefit, write_report
 from evalign.selection import Comparison, Row, compare_problem
 
 
@@ -49,13 +49,14 @@ def run(console: Console, options: CompareOptions) -> int:
         )  # fmt: skip
         print_comparison(console, comparison)
         console.print(comparison.advice)
-        models, _ = evaluate_methods(console, task, comparison.best, "best", names, options.seed, split)
+        found = evaluate_methods(console, task, comparison.best, "best", names, options.seed, split)
         report = build_report(
             f"{task.target}: which method for {task.problem.metric.name}?", comparison.advice, options.seed,
             task=task.task_facts, data=task.data_facts,
-            comparison=ComparisonFacts.from_comparison(comparison), models=models,
+            comparison=ComparisonFacts.from_comparison(comparison), models=found.models,
+            benefit=found.benefit, remarks=tuple(describe_benefit(found.benefit)),
         )  # fmt: skip
-        write_page(report, page)
+        write_report(report, page)
         write_file(out / "comparison.json", comparison.to_json().encode())
     console.print_json(
         {

@@ -6,6 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from sklearn.base import clone
@@ -17,13 +18,23 @@ from evalign.cli._evidence import (
     build_report,
     collect_evidence,
     describe_answer,
+    describe_members,
     describe_violations,
     evaluate_methods,
+    measure_more,
 )
 from evalign.cli._main import VIOLATED, UsageError
 from evalign.cli._task import TableTask, TaskOptions, parse_methods, read_task
 from evalign.decisions import DecisionRule
-from evalign.reports import ComparisonFacts, ModelEvidence, Report, as_plain, render_card, render_page
+from evalign.reports import (
+    ComparisonFacts,
+    ModelEvidence,
+    Report,
+    as_plain,
+    describe_benefit,
+    render_card,
+    render_page,
+)
 from evalign.selection import (
     KNOWN,
     METHODS,
@@ -34,6 +45,9 @@ from evalign.selection import (
     list_members,
 )
 from evalign.tables import Profile, TableModel, check_target, read_private_key
+
+#: The share of the time limit that is kept for the report; without one, of the time that was spent.
+REPORT_SHARE = 0.12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,21 +90,26 @@ def run(console: Console, options: FitOptions) -> int:
         split = task.hold_out(options.seed)
     trials = _find_trials_file(task, options.out)
     with blame_run(), keep_trials(trials):
+        start = perf_counter()
         choice = _train(console, task, names, trials, options)
         if choice.auto is None:
-            models, rule = evaluate_methods(
-                console, task, choice.method, "chosen", names, options.seed, split
-            )
+            found = evaluate_methods(console, task, choice.method, "chosen", names, options.seed, split)
         else:
-            models, rule = collect_evidence(task, choice.auto), choice.auto.rule_
+            found = collect_evidence(task, choice.auto, choice.preparation)
             console.warn(f"{name} was left out: {why}." for name, why in choice.auto.left_out_.items())
-        comparison = choice.comparison
+        seconds = _allot(perf_counter() - start, as_seconds(options.time_limit))
+        comparison, models = choice.comparison, found.models
+        first, *others = describe_benefit(found.benefit)
         report = build_report(
-            f"{task.target}: a classifier for {task.problem.metric.name}", _answer(choice, models[0]),
-            options.seed, task=task.task_facts, data=task.data_facts, models=models,
+            f"{task.target}: a classifier for {task.problem.metric.name}",
+            " ".join([first, *describe_violations(models[0])]), options.seed,
+            remarks=(*others, _summarize(choice, models[0])), benefit=found.benefit,
+            task=task.task_facts, data=task.data_facts, models=models,
             comparison=None if comparison is None else ComparisonFacts.from_comparison(comparison),
+            members=() if choice.auto is None else describe_members(choice.auto),
+            **measure_more(console, task, found, split, options.seed, seconds),
         )  # fmt: skip
-        _save(task, choice, rule, report, options.out, key)
+        _save(task, choice, found.rule, report, options.out, key)
         shutil.rmtree(trials, ignore_errors=True)
     if comparison is not None:
         print_comparison(console, comparison)
@@ -98,14 +117,26 @@ def run(console: Console, options: FitOptions) -> int:
     console.print_json(
         {
             "model": str(options.out), "method": choice.method, "answer": report.answer,
-            "value": models[0].value, "constraints": as_plain(models[0].constraints),
+            "remarks": list(report.remarks), "value": models[0].value,
+            "constraints": as_plain(models[0].constraints),
             **({} if comparison is None else summarize(comparison)),
             "report": str(page), "warnings": list(task.warnings),
         }
     )  # fmt: skip
-    console.print(str(report.answer))
+    for text in (str(report.answer), *report.remarks):
+        console.print(text)
     console.print(f"Model: {options.out} (report: {page})")
     return VIOLATED if describe_violations(models[0]) else 0
+
+
+def _allot(spent: float, limit: float | None) -> float:
+    """The seconds that the parts of the report for data scientists may take.
+
+    >>> _allot(100.0, None), _allot(2.0, None), _allot(38.0, 40.0), _allot(45.0, 40.0)
+    (12.0, 3.0, 2.0, 0.5)
+    """
+    seconds = min(max(REPORT_SHARE * spent, 3.0), 60.0)
+    return seconds if limit is None else max(min(seconds, limit - spent), 0.5)
 
 
 def _check_methods(options: FitOptions) -> list[str]:
@@ -141,30 +172,30 @@ def _train(console: Console, task: TableTask, names: list[str], trials: Path, op
         return Choice(options.method, *problem.fit(pipeline))
     # It does not look at the classes, so that held-out rows stay held out.
     preparation = clone(problem.preprocessor).fit(problem.X)
+    limit = as_seconds(options.time_limit)
     model = AutoClassifier(
         problem.metric, problem.constraints, methods=names,
-        cv=task.draw_windows(options.folds) or options.folds, time_limit=options.time_limit,
+        cv=task.draw_windows(options.folds) or options.folds,
+        time_limit=None if limit is None else (1 - REPORT_SHARE) * limit,
         checkpoint=trials, n_jobs=options.jobs, random_state=options.seed, verbose=int(not console.quiet),
     )  # fmt: skip
     model.fit_problem(replace(problem, X=preparation.transform(problem.X), preprocessor=None))
     return Choice(describe_answer(model), preparation, model)
 
 
-def _answer(choice: Choice, model: ModelEvidence) -> str:
-    """What was chosen, how good it is, and which constraints it violates."""
+def _summarize(choice: Choice, model: ModelEvidence) -> str:
+    """What was chosen, and how good it is by the metric."""
     score = f"{model.metric} {format_number(model.value)} on {model.rows:,} held-out rows"
-    text = f"{choice.method}: {score}."
-    if choice.auto is not None:
-        comparison = choice.auto.comparison_
-        row = comparison.row(choice.auto.answer_)
-        if row.method == comparison.reference:
-            text = f"{choice.method} is not improved by mixing: {score}."
-        else:
-            gap = row.difference or 0.0
-            gain = f"{abs(gap):.3f} {'above' if gap >= 0 else 'below'} {comparison.reference}"
-            mean = format_number(row.mean)
-            text = f"{choice.method}: {mean} in cross-validation, {gain}, the best member; {score}."
-    return " ".join([text, *describe_violations(model)])
+    if choice.auto is None:
+        return f"{choice.method}: {score}."
+    comparison = choice.auto.comparison_
+    row = comparison.row(choice.auto.answer_)
+    if choice.method == comparison.reference:
+        return f"{choice.method} is not improved by mixing: {score}."
+    gap = row.difference or 0.0
+    gain = f"{abs(gap):.3f} {'above' if gap >= 0 else 'below'} {comparison.reference}"
+    mean = format_number(row.mean)
+    return f"{choice.method}: {mean} in cross-validation, {gain}, the best member; {score}."
 
 
 def _save(

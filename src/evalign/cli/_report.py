@@ -1,4 +1,4 @@
-"""`evalign report`: the page of a model, rendered again from its facts."""
+"""`evalign report`: the report of a model, written again from its facts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evalign._errors import expected
 from evalign._files import MAX_JSON, read_file
 from evalign.cli._console import Console, blame_run, blame_usage
 from evalign.cli._paths import check_file
-from evalign.reports import Report, write_page
+from evalign.reports import Format, Report, write_report
 from evalign.tables import TableModel
 
 
@@ -19,18 +19,21 @@ class ReportOptions:
 
     model: Path
     out: Path | None
+    form: Format
 
 
 def run(console: Console, options: ReportOptions) -> None:
-    """Read the facts of a model, and write the page."""
-    path = options.out or options.model / "report.html"
+    """Read the facts of a model, and write the report."""
+    path = options.out or options.model / f"report.{options.form}"
     with blame_usage():
+        if path == options.model / "report.json":
+            raise expected("out", "to be another file than report.json in the folder", str(path))
         TableModel.load(options.model)
         with blame_usage(report="report.json"):
             report = _read_report(options.model)
         check_file(path)
     with blame_run():
-        write_page(report, path)
+        write_report(report, path, options.form)
     console.print_json({"report": str(path)})
     console.print(f"Report: {path}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from evalign._errors import expected
+from evalign._errors import expected, suggest
 from evalign._typing import Floats, Indices
 from evalign.estimators import Split
 from evalign.tables import Column, Schema
@@ -20,6 +21,10 @@ _FEWEST_GROUPS, _FEWEST_ROWS = 10, 2
 _PURER, _MANY_GROUPS = 0.15, 50
 #: The least change of the share of a class between the first and the last third of the time.
 _CHANGE = 0.1
+#: A group with more values than this is no division of a report; a number with more has ranges.
+_FEW_GROUPS, _FEW_VALUES = 20, 8
+#: How a division of the rows calls those without a value.
+MISSING = "(missing)"
 _WORDS = (
     "id",
     "patient",
@@ -73,6 +78,43 @@ def read_times(table: Any, name: str, target: str) -> Floats:
         raise expected("time", "with a value in every row", f"{missing} rows without {name!r}")
     times = np.asarray(values)
     return np.asarray(times.astype("datetime64[us]") if column.kind == "date" else times, dtype=float)
+
+
+def find_by(table: Any, by: str | None, group: str | None, target: str) -> tuple[str, NDArray[Any]] | None:
+    """The column by which a report divides the rows, and its values: the one named, or a group with few."""
+    if by is not None and by not in table.columns:
+        raise expected("by", "to be a column", repr(by), suggest(by, table.columns))
+    name = group if by is None else by
+    if name is None or (by is None and table[name].nunique() > _FEW_GROUPS):
+        return None
+    return name, read_values(table, name, target)
+
+
+def read_values(table: Any, name: str, target: str) -> NDArray[Any]:
+    """The value of each row as text; numbers and dates with many values in four ranges of about equal size.
+
+    >>> table = pd.DataFrame({"age": [20, 31, 45, 60, 33, 70] * 5, "y": ["a", "b"] * 15})
+    >>> sorted(set(read_values(table, "age", "y")))
+    ['20', '31', '33', '45', '60', '70']
+    """
+    column = None
+    if name != target and table[name].nunique() > _FEW_VALUES:
+        with suppress(ValueError):  # a column that no model can learn from, such as a number of the row
+            columns = Schema.infer(table[[name, target]], target).columns
+            column = next((one for one in columns if one.kind in ("number", "date")), None)
+    if column is None:
+        texts = Column(name, "category").convert(table[name])
+        return np.array([MISSING if pd.isna(one) else str(one) for one in texts], dtype=object)
+    values = column.convert(table[name])
+    ranges = pd.qcut(pd.Series(values), 4, duplicates="drop")
+    words = {one: _describe_range(one.left, one.right, column.kind) for one in ranges.cat.categories}
+    return np.array([MISSING if pd.isna(one) else words[one] for one in ranges], dtype=object)
+
+
+def _describe_range(low: Any, high: Any, kind: str) -> str:
+    if kind == "date":
+        return f"{low.date()} to {high.date()}"
+    return f"{low:.4g} to {high:.4g}"
 
 
 def split_by_time(times: Floats, y: Indices, shares: list[float]) -> list[Split]:

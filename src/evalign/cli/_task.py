@@ -9,15 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalign import metrics
 from evalign._errors import expected, suggest
 from evalign._typing import Floats, Indices
 from evalign.cli._console import Console, blame_usage
 from evalign.cli._main import UsageError
-from evalign.cli._splits import read_groups, read_times, read_weights, split_by_time, suggest_splits
+from evalign.cli._splits import (
+    find_by,
+    read_groups,
+    read_times,
+    read_weights,
+    split_by_time,
+    suggest_splits,
+)
 from evalign.estimators import Split, draw_shuffled
-from evalign.reports import ColumnFacts, DataFacts, TaskFacts
+from evalign.reports import ColumnFacts, DataFacts, TaskFacts, describe_form
 from evalign.selection import METHODS, Problem
 from evalign.tables import Preparation, Schema, as_labels, drop_unlabelled, fingerprint, is_address, read
 
@@ -46,6 +54,7 @@ class TaskOptions:
     weight: str | None = None
     drop_unlabelled: bool = False
     query: str | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,8 @@ class TableTask:
     #: How rows are split, in a sentence, if not by chance; and the time of each row, if that decides.
     split: str | None = None
     times: Floats | None = None
+    #: The column by which the report divides the rows, and its value in each row as text.
+    by: tuple[str, NDArray[Any]] | None = None
 
     @property
     def task_facts(self) -> TaskFacts:
@@ -118,6 +129,7 @@ def describe_task(
         classes=labels,
         positive=labels[1] if len(labels) == 2 else None,
         split=split,
+        form=describe_form(metric, labels),
     )
 
 
@@ -138,6 +150,7 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         groups, weights, times = _read_roles(table, options)
         roles = [name for name in (options.group, options.weight, options.time) if name is not None]
         schema = Schema.infer(table.drop(columns=roles), options.target)
+        by = find_by(table, options.by, options.group, options.target)
         X = schema.convert(table)
         problem = Problem.check(X, y, metric, constraints, Preparation(schema), weights, groups)
         _check_metric(problem)
@@ -155,7 +168,7 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         console.remark(f"The positive class is {names[1]!r}; --positive selects the other.")
     return TableTask(
         options.data, options.target, names, problem, schema, _describe_columns(schema, X, table), notes,
-        fingerprint(table), _describe_split(options), times,
+        fingerprint(table), _describe_split(options), times, by,
     )  # fmt: skip
 
 

@@ -96,6 +96,15 @@ def thin(items: Sequence[Item], also: int | None = None) -> list[Item]:
     return [item for place, item in enumerate(items) if place in places]
 
 
+def first_upper(text: str) -> str:
+    """A text with a capital letter at its beginning.
+
+    >>> first_upper("the new model")
+    'The new model'
+    """
+    return text[:1].upper() + text[1:]
+
+
 def one_line(text: str) -> str:
     """A text from data on one line."""
     return " ".join(text.split())
@@ -109,3 +118,12 @@ def code(text: str) -> str:
     """
     plain = one_line(text).replace("`", "'")
     return f"`{plain}`"
+
+
+def cell(text: str) -> str:
+    r"""A text as a cell of a table in Markdown.
+
+    >>> cell("a|b")
+    '`a\\|b`'
+    """
+    return code(text).replace("|", "\\|") if text else ""

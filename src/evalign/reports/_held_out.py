@@ -33,8 +33,8 @@ class HeldOutRows:
         labels = np.asarray(model.classes_)
         if labels.ndim != 1 or len(labels) < 2:
             raise expected("model", "with two or more classes", show(labels.tolist()))
-        truth = _as_indices("y", as_targets(y), labels)
-        predicted = _as_indices("model", np.asarray(model.predict(X)), labels)
+        truth = as_indices("y", as_targets(y), labels)
+        predicted = as_indices("model", np.asarray(model.predict(X)), labels)
         if len(truth) != len(predicted):
             raise expected("y", f"with the {len(predicted)} rows of `X`", f"{len(truth)}")
         p = as_probabilities(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
@@ -55,7 +55,7 @@ class HeldOutRows:
         return [int(k) for k in np.argsort(-rows, kind="stable")]
 
 
-def _as_indices(argument: str, values: NDArray[Any], labels: NDArray[Any]) -> Indices:
+def as_indices(argument: str, values: NDArray[Any], labels: NDArray[Any]) -> Indices:
     """The index of each label among the classes, compared as Python does: 1 is not the text "1"."""
     places = {label: index for index, label in enumerate(labels.tolist())}
     distinct, inverse = np.unique(values.reshape(-1), return_inverse=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib import resources
 from os import PathLike
 from pathlib import Path
+from typing import Literal
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
@@ -15,7 +17,11 @@ from markupsafe import Markup
 from evalign._errors import expected, show
 from evalign._files import write_file
 from evalign.reports import _format
+from evalign.reports._words import describe_learning
 from evalign.reports.facts import Report
+
+#: How a report is written: as a page, as Markdown or as JSON.
+Format = Literal["html", "md", "json"]
 
 _START, _END = '<script type="application/json" id="facts">', "</script>"
 
@@ -31,7 +37,8 @@ def render_page(report: Report) -> str:
     """
     from plotly.offline import get_plotlyjs  # noqa: PLC0415
 
-    scripts = [get_plotlyjs().replace("\r\n", "\n"), _read_resource("plots.js") + _read_resource("page.js")]
+    own = "".join(_read_resource(name) for name in ("plots.js", "costs.js", "page.js"))
+    scripts = [get_plotlyjs().replace("\r\n", "\n"), own]
     template = _environment().get_template("report.html.j2")
     return template.render(
         report=report,
@@ -41,21 +48,6 @@ def render_page(report: Report) -> str:
         plotly=Markup(scripts[0]),  # noqa: S704
         script=Markup(scripts[1]),  # noqa: S704
     )
-
-
-def write_page(report: Report, path: str | PathLike[str]) -> None:
-    """Write the page of a report, completely or not at all.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_page(Report(title="Churn"), f"{folder}/report.html")
-    ...     read_page(f"{folder}/report.html").title
-    'Churn'
-    """
-    file = Path(path)
-    if not file.parent.is_dir():
-        raise expected("path", "in a folder that exists", show(str(path)))
-    write_file(file, render_page(report).encode(errors="replace"))
 
 
 def read_page(path: str | PathLike[str]) -> Report:
@@ -70,6 +62,35 @@ def read_page(path: str | PathLike[str]) -> Report:
     if start < 0 or end < 0:
         raise expected("path", "to be a report of evalign", show(str(path)))
     return Report.from_json(text[start + len(_START) : end])
+
+
+def render_text(report: Report) -> str:
+    """Render a report as Markdown, without its plots.
+
+    >>> print(render_text(Report(title="Churn", answer="Use it.")))
+    # Churn
+    <BLANKLINE>
+    **Use it.**
+    <BLANKLINE>
+    """
+    text = _environment().get_template("report.md.j2").render(report=report)
+    return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def write_report(report: Report, path: str | PathLike[str], form: Format = "html") -> None:
+    """Write a report as a page, as Markdown or as JSON, completely or not at all.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(Report(title="Churn"), f"{folder}/report.html")
+    ...     read_page(f"{folder}/report.html").title
+    'Churn'
+    """
+    render = {"html": render_page, "md": render_text, "json": Report.to_json}[form]
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise expected("path", "in a folder that exists", show(str(path)))
+    write_file(file, render(report).encode(errors="replace"))
 
 
 def render_card(report: Report, threshold: float | None = None) -> str:
@@ -94,7 +115,8 @@ def _environment() -> Environment:
     )
     filters = (
         _format.number, _format.position, _format.interval, _format.percent, _format.count, _format.date,
-        _format.thin, _format.one_line, _format.code,
+        _format.thin, _format.one_line, _format.code, _format.cell,
+        _format.first_upper, describe_learning,
     )  # fmt: skip
     environment.filters.update({one.__name__: one for one in filters})
     return environment

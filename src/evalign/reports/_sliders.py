@@ -37,7 +37,7 @@ def build_slider(
 ) -> SliderFacts | None:
     """The confusion matrix and the metric along a threshold, or along the weight of each class.
 
-    None where decisions do not follow from the probabilities.
+    None where decisions do not follow from the probabilities, by no rule that is known.
     """
     if rows.p is None:
         return None
@@ -59,8 +59,11 @@ def _build_threshold(
 ) -> ThresholdSlider | None:
     scores, positive = p[:, 1], rows.truth == 1
     own = find_threshold(scores, rows.predicted == 1, rule)
+    exact = own is not None
     if own is None:
-        return None
+        if rule is None or rule.thresholds is None:
+            return None
+        own = float(rule.thresholds[0])
     even = np.append(np.linspace(0, 1, 101), own)
     # Scores of rare positives crowd together: positions 1 % of recall apart resolve them.
     steps = np.quantile(scores[positive], np.linspace(0.01, 0.99, 99)) if positive.any() else even
@@ -73,6 +76,7 @@ def _build_threshold(
         positions=tuple(positions.tolist()),
         matrices=tuple(map(tuple, matrices.reshape(-1, 4).astype(int).tolist())),
         start=int(np.searchsorted(positions, own)),
+        exact=exact,
         **_evaluate_track(matrices, metric, constraints),
     )
 
@@ -105,11 +109,13 @@ def _build_weights(
         weights = rule.weights
         p = p if rule.scaling is None else rule.scaling.calibrate(p)
     margins = p @ weights
-    if not np.array_equal(margins.argmax(1), rows.predicted):
+    own = margins.argmax(1)
+    exact = np.array_equal(own, rows.predicted)
+    if not exact and rule is None:
         return None
     tracks = []
     for k in rows.frequent[:MOST_CLASSES]:
-        matrices = _count_along(rows.truth, margins, p[:, k], weights[k], rows.predicted)
+        matrices = _count_along(rows.truth, margins, p[:, k], weights[k], own)
         hits, predicted = matrices[:, k, k], matrices[:, :, k].sum(1)
         track = ClassTrack(
             class_=rows.classes[k],
@@ -119,6 +125,7 @@ def _build_weights(
             recall=as_numbers(hits / np.maximum(matrices[:, k].sum(1), 1)),
             predicted=tuple(predicted.astype(int).tolist()),
             start=ONE,
+            exact=exact,
             **_evaluate_track(matrices, metric, constraints),
         )
         tracks.append(track)

@@ -1,7 +1,8 @@
 """What a report contains, as frozen dataclasses of plain types.
 
-The command line writes `Report`, `TaskFacts`, `DataFacts` and `ColumnFacts`; `ComparisonFacts` comes from a
-`Comparison`, and `ModelEvidence` with all its parts from `evidence`. Templates and scripts only read.
+The command line writes `Report`, `TaskFacts`, `DataFacts`, `ColumnFacts` and `MemberFacts`; `ComparisonFacts`
+comes from a `Comparison`, `ModelEvidence` with all its parts from `evidence`, and the others come from the
+functions that measure them. Templates and scripts only read.
 A number that is undefined is None, here and in JSON. A field marked `formerly` has another key in reports of
 evalign 0.1.0.
 """
@@ -41,6 +42,7 @@ class TaskFacts:
     classes: tuple[str, ...] = ()
     positive: str | None = None
     split: str | None = None
+    form: str | None = None
 
 
 @dataclass(frozen=True)
@@ -199,13 +201,15 @@ class ClassFacts:
 class Track:
     """What is counted along the positions of a slider: the metric, and the slack of each constraint.
 
-    `start` is the index of the position at which the model decides.
+    `start` is the index of the position at which the model decides. It is not `exact` if the decisions of the
+    report were made by other rules, fitted without the rows they decide.
     """
 
     positions: tuple[float, ...]
     values: Numbers
     constraints: Mapping[str, Numbers] = field(default_factory=dict)
     start: int = field(metadata={"formerly": "chosen"})
+    exact: bool = True
 
     def __post_init__(self) -> None:
         size = len(self.positions)
@@ -388,6 +392,181 @@ class ModelEvidence:
 
 
 @dataclass(frozen=True)
+class MethodCounts:
+    """What a method does with the held-out rows: the model first, then what people use today.
+
+    For each class, `missed` are its rows that are called something else, and `false_alarms` the other rows
+    that are called so. `lead` is by how much the model is better by the metric. Of two classes, `found` is
+    the share of the real cases that are found with as many false alarms as the model raises, and
+    `found_lead` the share that the model finds beyond that.
+    """
+
+    name: str
+    role: Literal["model", "tuned", "plain"]
+    value: Number
+    missed: tuple[int, ...]
+    false_alarms: tuple[int, ...]
+    lead: Interval | None = None
+    found: Interval | None = None
+    found_lead: Interval | None = None
+
+    @property
+    def label(self) -> str:
+        """What the method is called in a sentence."""
+        if self.role == "model":
+            return self.name
+        kind = "threshold" if len(self.missed) == 2 else "rule"
+        return f"{self.name} with a tuned {kind}" if self.role == "tuned" else f"{self.name} as it comes"
+
+    def share_found(self, support: tuple[int, ...], k: int) -> Number:
+        """The share of the rows of a class that the method finds by its own decisions."""
+        return 1 - self.missed[k] / support[k] if support[k] else None
+
+
+@dataclass(frozen=True)
+class BenefitFacts:
+    """What the model brings, counted on held-out rows.
+
+    `support` are the rows of each class. `same` is what the model is, if that is what people use today.
+    """
+
+    metric: str
+    classes: tuple[str, ...]
+    positive: int | None
+    support: tuple[int, ...]
+    methods: tuple[MethodCounts, ...]
+    same: str | None = None
+
+    def __post_init__(self) -> None:
+        counts = [self.support, *(part for one in self.methods for part in (one.missed, one.false_alarms))]
+        if any(len(one) != len(self.classes) for one in counts) or not self.methods:
+            raise expected("benefit", "with counts of every class", f"{len(counts)} lists", OUTDATED)
+
+    @property
+    def rows(self) -> int:
+        """The number of held-out rows."""
+        return sum(self.support)
+
+    @property
+    def focus(self) -> int:
+        """The index of the class that is looked for: the positive one of two, or the rarest."""
+        if self.positive is not None:
+            return self.positive
+        return min(range(len(self.support)), key=lambda k: (not self.support[k], self.support[k]))
+
+    @property
+    def rival(self) -> MethodCounts | None:
+        """The strongest method that people use today, tuned."""
+        rivals = [one for one in self.methods if one.role == "tuned" and self.lead_over(one) is not None]
+        return min(rivals, key=lambda one: self.lead_over(one).value, default=None)  # type: ignore
+
+    @property
+    def verdict(self) -> Literal["better", "unclear", "worse"] | None:
+        """Whether the model is better than its strongest rival by more than chance; None without one."""
+        lead = None if self.rival is None else self.lead_over(self.rival)
+        if lead is None or lead.low is None or lead.high is None:
+            return None
+        return "better" if lead.low > 0 else "worse" if lead.high < 0 else "unclear"
+
+    def lead_over(self, method: MethodCounts) -> Interval | None:
+        """How far the model is ahead: in real cases found, or by the metric for more than two classes."""
+        lead = method.lead if method.found_lead is None else method.found_lead
+        return None if lead is None or lead.value is None else lead
+
+
+@dataclass(frozen=True)
+class MemberFacts:
+    """A member of an ensemble: its weight (0: none), and its score alone, or why it was left out."""
+
+    name: str
+    description: str
+    weight: float
+    score: Number = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ImportanceFacts:
+    """By how much the metric falls if the values of a column are exchanged between rows."""
+
+    column: str
+    value: Number
+    low: Number
+    high: Number
+
+
+@dataclass(frozen=True)
+class DependenceFacts:
+    """The mean probability of some classes if a column had the same value in every row.
+
+    `positions` are the values of a column of numbers; `labels` are those of any column as text.
+    """
+
+    column: str
+    labels: tuple[str, ...]
+    positions: tuple[float, ...] | None
+    probabilities: Mapping[str, Numbers]
+
+
+@dataclass(frozen=True)
+class ExplanationFacts:
+    """Which columns matter, measured on `rows` held-out rows; `skipped` is why that was not measured."""
+
+    metric: str
+    rows: int = 0
+    repeats: int = 0
+    columns: int = 0
+    importances: tuple[ImportanceFacts, ...] = ()
+    dependences: tuple[DependenceFacts, ...] = ()
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class LearningPoint:
+    """A metric after training on some of the rows, with its 95 % bootstrap interval."""
+
+    rows: int
+    value: Number
+    low: Number
+    high: Number
+
+
+@dataclass(frozen=True)
+class LearningFacts:
+    """What more rows have brought so far; `gain` is that of the second half of the rows.
+
+    `skipped` is why the curve was not traced, or not to its end.
+    """
+
+    metric: str
+    method: str
+    points: tuple[LearningPoint, ...] = ()
+    gain: Interval | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class GroupFacts:
+    """The held-out rows with the same value of a column, and the rows of the class that is looked for."""
+
+    name: str
+    rows: int
+    cases: int
+    found: Number
+    metric: Interval
+
+
+@dataclass(frozen=True)
+class GroupsFacts:
+    """What the model does for each value of a column; `class_` is the class that is looked for."""
+
+    column: str
+    metric: str
+    class_: str
+    groups: tuple[GroupFacts, ...]
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything a report shows; parts that are None or empty are left out of the page.
 
@@ -402,10 +581,16 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     answer: str | None = None
+    remarks: tuple[str, ...] = ()
+    benefit: BenefitFacts | None = None
     task: TaskFacts | None = None
     data: DataFacts | None = None
     comparison: ComparisonFacts | None = None
     models: tuple[ModelEvidence, ...] = ()
+    members: tuple[MemberFacts, ...] = ()
+    explanation: ExplanationFacts | None = None
+    learning: LearningFacts | None = None
+    groups: GroupsFacts | None = None
 
     @property
     def metric_names(self) -> list[str]:

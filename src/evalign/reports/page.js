@@ -88,6 +88,9 @@ function back() {
 function drawAll() {
   drawComparison();
   drawMatrices();
+  drawImportance();
+  drawDependences();
+  drawLearning();
   drawTraining();
   drawCalibration();
   drawPrecisionRecall(input && !picker ? ratesAt(Number(input.value)) : null);

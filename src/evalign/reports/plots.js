@@ -235,3 +235,48 @@ function drawCalibration() {
     }, 360);
   });
 }
+
+function drawImportance() {
+  if (!document.getElementById("plot-importance")) return;
+  const rows = facts.explanation.importances.filter((one) => known(one.value)).reverse();
+  const error = { type: "data", symmetric: false, thickness: 1.5, width: 0, color: colour("ink"),
+    array: rows.map((one) => (known(one.high) ? one.high - one.value : 0)),
+    arrayminus: rows.map((one) => (known(one.low) ? one.value - one.low : 0)) };
+  draw("importance", [{ x: rows.map((one) => one.value), y: rows.map((_, at) => at), mode: "markers", error_x: error,
+    marker: { size: 10, color: colour("one") }, hoverinfo: "text",
+    hovertext: rows.map((one) => `${safe(one.column)}: ${number(one.value)}, ${number(one.low)} to ${number(one.high)}`) }], {
+    xaxis: axis(`loss of ${safe(facts.explanation.metric, 40)}`),
+    yaxis: axis("", { tickvals: rows.map((_, at) => at), ticktext: rows.map((one) => safe(one.column)), showgrid: false,
+      range: [-0.6, rows.length - 0.4] }),
+    shapes: [{ type: "line", x0: 0, x1: 0, yref: "paper", y0: 0, y1: 1, line: { color: colour("soft"), width: 1, dash: "dash" } }],
+  }, 80 + 30 * rows.length);
+}
+
+function drawDependences() {
+  const { dependences = [] } = facts.explanation || {};
+  const most = Math.max(0.01, ...dependences.flatMap((one) => Object.values(one.probabilities).flat()));
+  dependences.forEach((one, at) => {
+    const names = Object.keys(one.probabilities);
+    const traces = names.map((name, k) => ({ x: one.positions || one.labels.map((text) => safe(text, 16)), y: one.probabilities[name],
+      name: safe(name), mode: one.positions ? "lines+markers" : "markers", line: lineOf(k),
+      marker: { symbol: SYMBOLS[k], size: one.positions ? 6 : 10, color: lineOf(k).color },
+      text: one.labels.map((text) => safe(text)), hovertemplate: "%{text}: %{y:.3f}<extra></extra>" }));
+    draw(`dependence-${at}`, traces, {
+      showlegend: names.length > 1,
+      xaxis: axis(safe(one.column), one.positions ? {} : { type: "category" }),
+      yaxis: axis(names.length > 1 ? "mean probability" : `mean probability of ${safe(names[0], 16)}`, { range: [0, 1.05 * most] }),
+    }, 280);
+  });
+}
+
+function drawLearning() {
+  if (!document.getElementById("plot-learning")) return;
+  const { points, metric } = facts.learning;
+  const error = { type: "data", symmetric: false, thickness: 1.5, width: 0, color: colour("one"),
+    array: points.map((one) => (known(one.high) ? one.high - one.value : 0)),
+    arrayminus: points.map((one) => (known(one.low) ? one.value - one.low : 0)) };
+  draw("learning", [{ x: points.map((one) => one.rows), y: points.map((one) => one.value), mode: "lines+markers", error_y: error,
+    line: lineOf(0), marker: { size: 9 }, hovertemplate: "%{x} rows: %{y:.3f}<extra></extra>" }], {
+    xaxis: axis("rows trained on", { rangemode: "tozero" }), yaxis: axis(safe(metric, 40)),
+  }, 300);
+}

@@ -11,21 +11,35 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign.decisions import fit_rule
 from evalign.estimators import Split
-from evalign.selection.folds import Clock, FoldModel
+from evalign.selection.folds import FoldModel, Schedule
 from evalign.selection.mixture import fit_calibrator
 from evalign.selection.problem import Problem
+
+
+def format_seconds(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> format_seconds(8.4), format_seconds(75), format_seconds(7500)
+    ('8 s', '1 min 15 s', '2 h 5 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Progress:
     """A bar on a terminal; elsewhere a line for each member that is complete."""
 
-    def __init__(self, problem: Problem, total: int, clock: Clock, visible: bool) -> None:
-        self.problem, self.clock, self.visible = problem, clock, visible
+    def __init__(self, problem: Problem, schedule: Schedule, visible: bool) -> None:
+        self.problem, self.schedule, self.visible = problem, schedule, visible
         self.live = visible and sys.stderr is not None and sys.stderr.isatty()
         self.best: tuple[float, str] | None = None
         self.bar = tqdm(
-            total=total, disable=not self.live, leave=False,
-            bar_format="{l_bar}{bar:20}| {n_fmt} of {total_fmt} models [{elapsed}] {desc}",
+            total=schedule.count_models(), disable=not self.live, leave=False, dynamic_ncols=True,
+            mininterval=0,  # updates come once per model, so that each of them may be shown
+            bar_format="{bar:10}| {n_fmt} of {total_fmt} models [{elapsed}] {desc}",
         )  # fmt: skip
 
     def __enter__(self) -> Progress:
@@ -48,16 +62,21 @@ class Progress:
                 self.best = value, result.member
             seconds = sum(one.fit_time + one.predict_time for one in own.values())
             score = f"{self.problem.metric.name} {value:.3f}"
-            line = f"{result.member}: {score}, {seconds:.1f} s for {len(own)} models"
+            took = f"{seconds:.1f} s for {len(own)} models"
+            line = ", ".join([f"{result.member}: {score}", took, *self._tell_time()])
         if line and not self.live:
             print(line, file=sys.stderr, flush=True)
-        text = f"{result.member} fold {result.fold + 1}"
+        parts = [f"{result.member} fold {result.fold + 1} of {len(splits)}"]
         if self.best is not None:
-            text += f", best {self.best[0]:.3f} ({self.best[1]})"
-        if self.clock.limit is not None:
-            text += f", {max(0, round(self.clock.left))} s left"
-        self.bar.set_description_str(text, refresh=False)
+            parts.insert(0, f"best {self.problem.metric.name} {self.best[0]:.3f} ({self.best[1]})")
+        self.bar.total = self.schedule.count_models()
+        # A narrow terminal cuts off the end.
+        self.bar.set_description_str(", ".join([*self._tell_time(), *parts]), refresh=False)
         self.bar.update()
+
+    def _tell_time(self) -> list[str]:
+        left = self.schedule.estimate_left()
+        return [] if left is None else [f"about {format_seconds(left)} left"]
 
     def _judge(self, models: list[FoldModel], splits: Sequence[Split]) -> float:
         """The metric of a member under its rule on the held-out rows, which flatters a little."""

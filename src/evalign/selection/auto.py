@@ -242,7 +242,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         costs = {name: MEMBERS[name].cost if name in MEMBERS else 1.0 for name in builders}
         schedule = Schedule(costs, len(splits), clock, effective_n_jobs(self.n_jobs))
         results: dict[str, dict[int, FoldModel]] = {name: {} for name in builders}
-        with Progress(problem, len(tasks), clock, bool(self.verbose)) as progress:
+        with Progress(problem, schedule, bool(self.verbose)) as progress:
 
             def keep(result: FoldModel) -> None:
                 schedule.record(result)
@@ -308,8 +308,9 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
             mixture = fit_mixture(held_out, goal, problem.classes, self.max_models)
             self._set_answer(build(list(results), mixture))
         self.validation_score_ = float(judged[self.answer_].values.mean())
+        folds = np.repeat(np.arange(len(splits)), [len(one) for _, one in splits])
         self.out_of_fold_ = {
-            name: OutOfFold(rows, own.probabilities, own.predicted) for name, own in judged.items()
+            name: OutOfFold(rows, folds, own.probabilities, own.predicted) for name, own in judged.items()
         }
         if not self.rule_.feasible:
             violations = ", ".join(f"{name} by {by:.4f}" for name, by in self.rule_.violations.items())
@@ -400,11 +401,13 @@ class OutOfFold:
 
     Attributes:
         rows: The numbers of the rows.
+        folds: The fold of each row: the place of the models that were fitted without it.
         probabilities: Their probabilities of each class or label.
         predicted: Their classes, or 0 and 1 for each label.
     """
 
     rows: Indices
+    folds: Indices
     probabilities: Floats
     predicted: NDArray[Any]
 

@@ -186,6 +186,28 @@ class Schedule:
         else:
             self.seconds.setdefault(result.member, []).append(result.fit_time + result.predict_time)
 
+    def count_models(self) -> int:
+        """The number of models in all: those that are fitted, and those that there may be time for."""
+        started = sum(member in self.left_out for member, _ in self.started)
+        return started + self.n_folds * sum(member not in self.left_out for member in self.costs)
+
+    def estimate_left(self) -> float | None:
+        """The seconds until all models are fitted, at most what is left; None if nothing is known yet.
+
+        >>> schedule = Schedule({"a": 1.0, "b": 2.0}, 2, Clock())
+        >>> schedule.record(FoldModel("a", 0, fit_time=2.0, predict_time=1.0))
+        >>> schedule.estimate_left()
+        15.0
+        """
+        total = 0.0
+        for member in self.costs:
+            if member not in self.left_out:
+                seconds = self._estimate(member)
+                if seconds is None:
+                    return None
+                total += seconds * (self.n_folds - sum(name == member for name, _ in self.started))
+        return min(total / self.n_jobs, max(self.clock.left, 0.0))
+
     def drop(self, member: str, reason: str) -> None:
         """Fit no further folds of a member."""
         self.left_out.setdefault(member, reason)
