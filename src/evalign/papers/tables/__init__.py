@@ -8,6 +8,7 @@ from evalign.papers.tables._table import (
     PaperData,
     PaperRow,
     PaperTable,
+    Protocol,
     Scale,
     grid_settings,
 )
@@ -18,6 +19,6 @@ TABLES: dict[str, PaperTable] = {
 }
 
 __all__ = [
-    "ESTIMATORS", "TABLES", "Number", "PaperColumn", "PaperData", "PaperRow", "PaperTable", "Scale",
-    "grid_settings",
+    "ESTIMATORS", "TABLES", "Number", "PaperColumn", "PaperData", "PaperRow", "PaperTable", "Protocol",
+    "Scale", "grid_settings",
 ]  # fmt: skip
