@@ -82,7 +82,7 @@ def _format_time(seconds: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{seconds:.0f} s"
+    return f"{minutes} min" if seconds >= 100 else f"{seconds:.0f} s"
 
 
 def _describe_scale(results: StudyResults) -> str:

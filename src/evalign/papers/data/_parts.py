@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 from evalign._typing import Indices
 from evalign.datasets import Dataset, normalise, standardise
 from evalign.papers.data._load import load
+from evalign.papers.data._synthetic import SYNTHETIC
 from evalign.papers.tables import Protocol
 from evalign.training import TrainingData
 
@@ -52,7 +53,12 @@ def class_index(class_names: Sequence[str], word: str) -> int:
 def prepare(
     name: str, rows: int | None, seeds: tuple[int, ...], protocol: Protocol = Protocol()
 ) -> tuple[Parts, ...]:
-    """Load a dataset, and split it with each seed: at most `rows` rows, scaled by the training part."""
+    """Load a dataset, and split it with each seed: at most `rows` rows, scaled by the training part.
+
+    Made-up data has new rows for each seed.
+    """
+    if name in SYNTHETIC:
+        return tuple(_prepare(load(name, seed=seed), rows, seed, protocol) for seed in seeds)
     data = _load(name)
     return tuple(_prepare(data, rows, seed, protocol) for seed in seeds)
 

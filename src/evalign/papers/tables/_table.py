@@ -92,7 +92,7 @@ class PaperRow:
         """Whether a setting of the scale has any effect on this row with this network."""
         if self.method in ESTIMATORS:
             return setting == "rows"
-        if setting == "decay":
+        if setting in ("decay", "floor"):
             return self.method == "metric" and "step" not in self.settings
         return setting != "dropout" or network == "mlp"
 
