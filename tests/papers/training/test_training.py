@@ -7,11 +7,20 @@ from torch import nn
 
 from evalign.metrics import f1
 from evalign.papers.data import Parts, prepare
-from evalign.papers.tables import PaperColumn, PaperData, PaperRow, PaperTable, Scale
+from evalign.papers.tables import (
+    TABLES,
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Scale,
+    grid_settings,
+)
 from evalign.papers.training import Point, _points, is_stackable, run_point
 from evalign.papers.training._losses import BlockwiseLoss, build_loss
 from evalign.papers.training._networks import BlockwiseNetwork, PairLogits, TwoLogits, build_network
 from evalign.papers.training._train import TrainingTask, train_networks
+from evalign.softsets import LinearStep, soft_confusion
 from evalign.training import TrainingData
 
 SETTING = {"learning_rate": 0.01, "batch_size": 64, "max_epochs": 30, "patience": 30}
@@ -101,6 +110,29 @@ def test_graphs_are_scored_pair_by_pair(method):
     p = model.logits(parts.test.x)
     assert p.shape == (150 * 6, 2)
     assert f1().score(parts.test.y.flatten(), p.argmax(1)) > 0.85
+
+
+@pytest.mark.parametrize("row", TABLES["ablation"].rows, ids=lambda row: row.name)
+def test_every_row_of_the_ablation_is_trained(row):
+    table = TABLES["ablation"]
+    (setting,) = grid_settings(table, "small", table.data[1], row)
+    point = Point("trial", "mammography", (row.name,), {**setting, "rows": 300, "max_epochs": 2}, (1,))
+    outcome = run_point(table, point, 0)
+    assert 0 <= outcome.scores[0][row.name]["F1"] <= 1
+    phases = 2 if row.name in ("CE first", "aligned") else 1
+    assert outcome.epochs == [2 * phases]
+
+
+def test_the_fixed_threshold_replaces_the_dynamic_one():
+    parts = [Parts(*[TrainingData(torch.zeros(4, 1), torch.zeros(4).long())] * 3, tuple("abc"[:d])) for d in (2, 3)]
+    fixed = PaperRow("1/d", "metric", {"metric": "f1", "step": "at 1/d"})
+    dynamic = PaperRow("T", "metric", {"metric": "f1", "step": "linear"})
+    y, z = torch.tensor([0, 1, 1, 0]), torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(build_loss(fixed, parts[0])(z, y), build_loss(dynamic, parts[0])(z, y))
+    y, z = torch.tensor([0, 1, 2, 0]), torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    memberships = LinearStep(0.2)(z.softmax(-1), 1 / 3)
+    matrix = soft_confusion(memberships / memberships.sum(1, keepdim=True), y, 3)
+    torch.testing.assert_close(build_loss(fixed, parts[1])(z, y), 1 - f1(average="macro")(matrix))
 
 
 def test_an_unknown_network_is_rejected():

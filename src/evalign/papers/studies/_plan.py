@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from evalign.papers.tables import PaperData, PaperRow, PaperTable, grid_settings
@@ -32,28 +33,37 @@ class StudyPlan:
 
     def cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
         """Yield the cells that are run: their data is available, and the scale does not skip them."""
-        scale = self.table.scale(self.scale)
         for data, row in self.table.cells():
-            if data.name in self.data and not scale.skips(data.name, row.name):
+            if self._has_cell(data, row):
                 yield data, row
+
+    def _has_cell(self, data: PaperData, row: PaperRow) -> bool:
+        skipped = self.table.scale(self.scale).skips(data.name, row.name)
+        return data.name in self.data and row.applies_to(data) and not skipped
 
     def settings(self, data: PaperData, row: PaperRow) -> list[dict[str, Any]]:
         """Return the settings of a cell that are compared."""
         return grid_settings(self.table, self.scale, data, row)
 
-    def family(self, data: PaperData, row: PaperRow) -> tuple[str, ...]:
-        """Return the rows of a dataset that are scores of the same networks as this one."""
-        settings = self.settings(data, row)
-        return tuple(
-            other.name
-            for place, other in self.cells()
-            if place == data and other.is_trained_as(row) and self.settings(data, other) == settings
-        )
+    @cached_property
+    def families(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """The rows of a dataset that are scores of the same networks, for each cell."""
+        families = {}
+        for data, row in self.cells():
+            settings = self.settings(data, row)
+            families[data.name, row.name] = tuple(
+                other.name
+                for other in self.table.rows
+                if other.is_trained_as(row)
+                and self._has_cell(data, other)
+                and self.settings(data, other) == settings
+            )
+        return families
 
     def grid_points(self, data: PaperData, row: PaperRow) -> list[Point]:
         """Return one point per setting of a cell, or none if there is only one setting."""
         settings = self.settings(data, row)
-        rows, seeds = self.family(data, row)[:1], (self.seed * 1000,)
+        rows, seeds = self.families[data.name, row.name][:1], (self.seed * 1000,)
         points = [Point("grid", data.name, rows, setting, seeds) for setting in settings]
         return points if len(points) > 1 else []
 
@@ -62,7 +72,7 @@ class StudyPlan:
         seeds = [self.seed * 1000 + 1 + number for number in range(self.trials)]
         together = is_stackable(row, str(setting.get("network", data.network)))
         groups = [tuple(seeds)] if together else [(seed,) for seed in seeds]
-        rows = self.family(data, row)
+        rows = self.families[data.name, row.name]
         return [Point("trial", data.name, rows, setting, group) for group in groups]
 
     def best_setting(
@@ -100,7 +110,7 @@ class StudyPlan:
     def _trained_cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
         """Yield one cell of each family."""
         for data, row in self.cells():
-            if self.family(data, row)[0] == row.name:
+            if self.families[data.name, row.name][0] == row.name:
                 yield data, row
 
 

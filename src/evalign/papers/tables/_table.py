@@ -73,6 +73,10 @@ class PaperRow:
     data: tuple[str, ...] | None = None
     raw: bool = False
 
+    def applies_to(self, data: PaperData) -> bool:
+        """Whether the row is trained on a dataset."""
+        return self.data is None or data.name in self.data
+
     def is_trained_as(self, other: PaperRow) -> bool:
         """Whether both rows are scores of the same networks, which differ only in how they decide.
 
@@ -184,7 +188,7 @@ class PaperTable:
         """Yield every dataset with every row that is trained on it, dataset by dataset."""
         for data in self.data:
             for row in self.rows:
-                if row.data is None or data.name in row.data:
+                if row.applies_to(data):
                     yield data, row
 
     def find_cells(self, data: str, rows: Sequence[str]) -> tuple[PaperData, list[PaperRow]]:
