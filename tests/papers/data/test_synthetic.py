@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from evalign.papers.data import SYNTHETIC, Synthetic, prepare
+from evalign.papers.tables import Protocol
 
 
 @pytest.mark.parametrize("spec", [Synthetic(share=0.03), Synthetic(classes=3, share=0.07, bend=0.0)])
@@ -38,7 +39,7 @@ def test_only_labels_outside_the_test_part_are_wrong():
 
 def test_each_trial_draws_its_own_rows():
     name = "synthetic linear, rows 500"
-    first, second, again = prepare(name, None, (1, 2, 1))
+    first, second, again = prepare(name, None, (1, 2, 1), Protocol())
     assert len(first.train) + len(first.valid) == SYNTHETIC[name].rows == 500
     assert len(first.test) == 20000
     assert not np.array_equal(first.test.x, second.test.x)

@@ -42,7 +42,9 @@ def test_every_panel_shows_the_levels_of_its_factor():
     assert len(panels) == 7
 
     def points(panel, series, repetition=0):
-        lines = [line for line in panels[panel].lines if (line.series, line.repetition) == (series, repetition)]
+        lines = [
+            line for line in panels[panel].lines if (line.series, line.repetition) == (series, repetition)
+        ]
         (line,) = lines
         return dict(zip(line.x, np.round(line.y, 6), strict=True))
 
@@ -59,7 +61,9 @@ def test_claims_follow_the_numbers():
     holds = {small: (0.6, 0.6, 0.61), noisy[0]: (0.1, 0.1, 0.1), noisy[1]: (0.3, 0.3, 0.3)}
     assert [claim.holds for claim in FIGURE.claims(make_results(holds))] == [True] * 4
     fails = {small: (0.5, 0.4, 0.6), rich: (0.6, 0.6, 0.6), ("linear, bend 0", "aligned"): (0.6, 0.6, 0.6)}
-    assert [claim.holds for claim in FIGURE.claims(make_results({**fails, noisy[1]: (0.1,) * 3}))] == [False] * 4
+    assert [claim.holds for claim in FIGURE.claims(make_results({**fails, noisy[1]: (0.1,) * 3}))] == [
+        False
+    ] * 4
 
 
 def test_the_page_and_the_picture(monkeypatch):

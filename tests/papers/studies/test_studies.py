@@ -19,7 +19,7 @@ from toys import BROKEN, TOY
 from evalign.papers import MissingDataError, _reproduce
 from evalign.papers.studies import StudyPlan, StudyQueue, _borrow, _queue, _workers, work
 from evalign.papers.studies._storage import StudyStorage
-from evalign.papers.tables import PaperColumn, PaperData, PaperRow, Scale
+from evalign.papers.tables import PaperColumn, PaperData, PaperRow, Protocol, Scale
 from evalign.papers.training import Outcome
 
 SCRIPT = Path(__file__).parents[1] / "toys.py"
@@ -319,19 +319,20 @@ def test_the_work_of_another_table_is_not_repeated(loan, run, trials):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "count"),
     [
-        {"columns": (PaperColumn("R", "recall"),)},  # not scored there
-        {"columns": (PaperColumn("Seconds", "", "time"),)},
-        {"metric": "mcc"},
-        {"small": Scale(2, {**TOY.small.settings, "max_epochs": 1})},
-        {"rows": (PaperRow("Dice", "dice", rule=True),)},
+        ({"columns": (PaperColumn("R", "recall"),)}, 4),  # not scored there
+        ({"columns": (PaperColumn("Seconds", "", "time"),)}, 4),
+        ({"metric": "mcc"}, 4),
+        ({"protocol": Protocol(weight_decay=0.0)}, 4),
+        ({"small": Scale(2, {**TOY.small.settings, "max_epochs": 1})}, 4),
+        ({"rows": (PaperRow("Dice", "dice", rule=True),)}, 2),  # the same setting is best, other decisions
     ],
 )
-def test_other_work_is_not_borrowed(loan, run, changes):
+def test_other_work_is_not_borrowed(loan, run, changes, count):
     result = run(replace(BORROWER, **{"rows": BORROWER.rows[:1], **changes}))
     assert result.results.complete
-    assert len(loan[1]) == 4
+    assert len(loan[1]) == count
 
 
 def test_work_of_another_configuration_is_not_borrowed(loan, run, monkeypatch):

@@ -13,6 +13,7 @@ from evalign.papers.tables import (
     PaperData,
     PaperRow,
     PaperTable,
+    Protocol,
     Scale,
     grid_settings,
 )
@@ -72,9 +73,7 @@ def test_trials_at_once_learn_and_differ():
     assert not torch.equal(probabilities[0], probabilities[1])
     again = train_networks(task, [parts] * 2, SETTING, (3, 1))
     # Each draws the random numbers it would draw alone, whatever the other trials are.
-    torch.testing.assert_close(
-        again[1].logits(parts.test.x).softmax(-1), probabilities[0], atol=1e-4, rtol=0
-    )
+    torch.testing.assert_close(again[1].logits(parts.test.x).softmax(-1), probabilities[0], atol=1e-4, rtol=0)
 
 
 def test_each_trial_of_a_stack_is_trained_on_its_own_parts():
@@ -124,7 +123,9 @@ def test_every_row_of_the_ablation_is_trained(row):
 
 
 def test_the_fixed_threshold_replaces_the_dynamic_one():
-    parts = [Parts(*[TrainingData(torch.zeros(4, 1), torch.zeros(4).long())] * 3, tuple("abc"[:d])) for d in (2, 3)]
+    parts = [
+        Parts(*[TrainingData(torch.zeros(4, 1), torch.zeros(4).long())] * 3, tuple("abc"[:d])) for d in (2, 3)
+    ]
     fixed = PaperRow("1/d", "metric", {"metric": "f1", "step": "at 1/d"})
     dynamic = PaperRow("T", "metric", {"metric": "f1", "step": "linear"})
     y, z = torch.tensor([0, 1, 1, 0]), torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
@@ -141,7 +142,7 @@ def test_an_unknown_network_is_rejected():
 
 
 def test_subsamples_preserve_the_shares_of_the_classes():
-    (few,) = prepare("mammography", 1100, (0,))
+    (few,) = prepare("mammography", 1100, (0,), Protocol())
     sizes = [len(part) for part in (few.train, few.valid, few.test)]
     assert np.allclose(np.array(sizes) / sum(sizes), [0.64, 0.16, 0.2], atol=0.01)
     assert 22 <= sum(int(part.y.sum()) for part in (few.train, few.valid, few.test)) <= 28  # 2.32 %

@@ -50,9 +50,7 @@ def class_index(class_names: Sequence[str], word: str) -> int:
 
 
 @lru_cache(maxsize=2)
-def prepare(
-    name: str, rows: int | None, seeds: tuple[int, ...], protocol: Protocol = Protocol()
-) -> tuple[Parts, ...]:
+def prepare(name: str, rows: int | None, seeds: tuple[int, ...], protocol: Protocol) -> tuple[Parts, ...]:
     """Load a dataset, and split it with each seed: at most `rows` rows, scaled by the training part.
 
     Made-up data has new rows for each seed.

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from evalign._typing import Indices
 from evalign.datasets import Dataset
 from evalign.papers.tables import LEVELS
 

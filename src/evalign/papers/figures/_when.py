@@ -56,9 +56,7 @@ class Gain(NamedTuple):
         return f"{self.mean:+.3f} ± {self.error:.3f}"
 
 
-def measure_gain(
-    results: StudyResults, level: str, row: str, base: str = RULE, column: str = "F1"
-) -> Gain:
+def measure_gain(results: StudyResults, level: str, row: str, base: str = RULE, column: str = "F1") -> Gain:
     """Return the differences between two rows, trial by trial: they share rows, split and seed."""
     new, old = (results.cells[f"synthetic {level}", name].scores for name in (row, base))
     pairs = zip(new, old, strict=False)  # of a study that is not complete
@@ -181,7 +179,8 @@ FIGURE = PaperFigure(
         "The rule is fitted on the validation part. 'best possible' is the best rule for the true "
         "probabilities. Gains are means of paired differences with their standard errors.",
         "'EAST' trains on the metric from random weights, annealed; 'aligned' trains on cross-entropy first, "
-        "then on the metric anchored by cross-entropy. Both decide by the largest probability, without a rule.",
+        "then on the metric anchored by cross-entropy. Both decide by the largest probability, without any "
+        "rule.",
         "With more than two classes F1 is the mean over classes, and the rarest class has a share of 0.2 "
         "divided by their number.",
     ),

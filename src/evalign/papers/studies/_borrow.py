@@ -70,9 +70,11 @@ def _describe(table: PaperTable, point: Point) -> tuple[str, dict[str, str]]:
         data.name, data.network, first.method, settings, "" if first.method == "ce" else table.metric,
         dataclasses.asdict(table.protocol), point.stage, point.setting, point.seeds,
     ]  # fmt: skip
-    ways = {json.dumps([row.settings, row.rule, row.raw, table.metric], sort_keys=True): row for row in rows}
     text = json.dumps(training, sort_keys=True, default=dict)
-    return text, {how: row.name for how, row in ways.items()}
+    if point.stage == "grid":  # it only selects a setting, by the validation loss
+        return text, {}
+    ways = [json.dumps([row.settings, row.rule, row.raw, table.metric], sort_keys=True) for row in rows]
+    return text, dict(zip(ways, point.rows, strict=True))
 
 
 def _study_attributes(storage: StudyStorage, plan: StudyPlan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of the papers as data: Tsoi et al. (2022 and 2024) and Li et al. (2025)."""
+"""The tables of the papers as data, Tsoi et al. (2022 and 2024) and Li et al. (2025), and two of our own."""
 
 from evalign.papers.tables import _btg, _east, _east_supplement, _fbeta, _own
 from evalign.papers.tables._own import LEVELS, OTHER_METRICS, WHEN
@@ -21,6 +21,6 @@ TABLES: dict[str, PaperTable] = {
 }
 
 __all__ = [
-    "ESTIMATORS", "LEVELS", "OTHER_METRICS", "TABLES", "WHEN", "Number", "PaperColumn", "PaperData", "PaperRow", "PaperTable",
-    "Protocol", "Scale", "grid_settings",
+    "ESTIMATORS", "LEVELS", "OTHER_METRICS", "TABLES", "WHEN", "Number", "PaperColumn", "PaperData",
+    "PaperRow", "PaperTable", "Protocol", "Scale", "grid_settings",
 ]  # fmt: skip

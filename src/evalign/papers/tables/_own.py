@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from evalign.papers.tables._table import PaperColumn, PaperData, PaperRow, PaperTable, Protocol, Scale
+from typing import Any
+
+from evalign.papers.tables._table import (
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Protocol,
+    Scale,
+    Settings,
+)
 
 CITATION = "A study of our own."
 PROTOCOL = Protocol(split_per_trial=True)
@@ -18,11 +28,12 @@ ROWS = (
     PaperRow("CE", "ce"), PaperRow("CE + rule", "ce", rule=True), _row("EAST"),
     _row("T = 0.2, not annealed", step="linear"), _row("r = 0.5"), _row("r = 0.9"),
     _row("floor 0.1"), _row("floor 0.002"),
-    _row("threshold 1/d, not annealed", step="at 1/d"), PaperRow("plain softmax", "soft fbeta", {"beta": 1.0}),
+    _row("threshold 1/d, not annealed", step="at 1/d"),
+    PaperRow("plain softmax", "soft fbeta", {"beta": 1.0}),
     _row("batches of 64"), _row("batches of 1024"), _row("memory 0.9", memory=0.9),
     _row("CE first", warm=True), _row("anchor 0.3", anchor=0.3), PaperRow("aligned", "aligned"),
 )  # fmt: skip
-BY_ROW = {
+BY_ROW: dict[str, Settings] = {
     "r = 0.5": {"decay": 0.5}, "r = 0.9": {"decay": 0.9},
     "floor 0.1": {"floor": 0.1}, "floor 0.002": {"floor": 0.002},
     "batches of 64": {"batch_size": 64}, "batches of 1024": {"batch_size": 1024},
@@ -69,7 +80,7 @@ ABLATION = PaperTable(
 #: The networks of the study when-it-pays by their hidden units.
 NETWORKS = {"linear": "linear", "8": "mlp 8", "32-16": "mlp 32-16", "512-256-128": "mlp"}
 #: One change of the data each: an argument of `Synthetic`, its values, and what else changes with it.
-CHANGES: dict[str, dict[str, float]] = {
+CHANGES: dict[str, dict[str, Any]] = {
     "": {},
     **{f", share {share}": {"share": share} for share in (0.01, 0.03, 0.3)},
     **{f", rows {rows}": {"rows": rows} for rows in (500, 1500, 12000)},
@@ -77,7 +88,7 @@ CHANGES: dict[str, dict[str, float]] = {
     **{f", classes {n}": {"classes": n, "share": 0.2 / n} for n in (3, 6, 12)},
 }
 #: The made-up data of each level: the first word is the network, the rest the change.
-LEVELS: dict[str, dict[str, float]] = {
+LEVELS: dict[str, dict[str, Any]] = {
     **{network + change: given for network in ("linear", "32-16") for change, given in CHANGES.items()},
     "8": {}, "512-256-128": {},
     **{f"linear, bend {bend}": {"bend": bend} for bend in (0, 0.5, 2)},
@@ -94,7 +105,8 @@ WHEN = PaperTable(
         PaperData(f"synthetic {level}", level, NETWORKS[level.split(",")[0]]) for level in LEVELS
     ),
     rows=(
-        PaperRow("CE", "ce"), PaperRow("CE + rule", "ce", rule=True), _row("EAST"), PaperRow("aligned", "aligned"),
+        PaperRow("CE", "ce"), PaperRow("CE + rule", "ce", rule=True), _row("EAST"),
+        PaperRow("aligned", "aligned"),
         *(PaperRow(f"surrogate, q = {q}", "surrogate", {"beta": 1.0, "q": q}, data=NOISY) for q in (0, 0.7)),
         *(PaperRow(f"CE + rule, {name}", "ce", {"metric": metric}, rule=True, data=BASES)
           for name, metric in OTHER_METRICS.items()),

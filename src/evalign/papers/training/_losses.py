@@ -68,8 +68,11 @@ def build_loss(row: PaperRow, parts: Parts) -> nn.Module:
 def _build_step(name: str | None, classes: int) -> Step | None:
     """The step of a row; without one, the loss has a temperature and is annealed."""
     steps: dict[str | None, Step | None] = {
-        "linear": LinearStep(0.2), "sigmoid": SigmoidStep(10), "at 1/d": FixedThreshold(1 / classes), None: None,
-    }  # fmt: skip
+        None: None,
+        "linear": LinearStep(0.2),
+        "sigmoid": SigmoidStep(10),
+        "at 1/d": FixedThreshold(1 / classes),
+    }
     return steps[name]
 
 
