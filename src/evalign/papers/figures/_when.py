@@ -177,7 +177,8 @@ FIGURE = PaperFigure(
         "two classes, 10 % positives, 4,000 rows for training and validation (80/20), bend = 1, no wrong "
         "labels. The test part has 20,000 new rows with true labels; every trial draws new rows.",
         "The rule is fitted on the validation part. 'best possible' is the best rule for the true "
-        "probabilities, on the test rows of the first trial. Gains are means of paired differences with their standard errors.",
+        "probabilities, on the test rows of the first trial. Gains are means of paired differences with "
+        "their standard errors.",
         "'EAST' trains on the metric from random weights, annealed; 'aligned' trains on cross-entropy first, "
         "then on the metric anchored by cross-entropy. Both decide by the largest probability, without any "
         "rule.",
