@@ -85,7 +85,7 @@ def test_no_text_is_executed(fail, files, tmp_path, left, text, option):
         (["datasets", "fetch"], "Expected `fetch NAME`, but got fetch."),
         (["datasets", "fetch", "adlt"], "Did you mean 'adult'?"),
         (["reproduce", "east-tabel1"], "Did you mean 'east-table1'"),
-        (["reproduce", "east-table1", "--scale=huge"], "Expected `scale` to be one of small, full"),
+        (["reproduce", "east-table1", "--scale=huge"], "Expected `scale` to be one of small, medium, full"),
         (["reproduce", "east-table1", "--seed=1000000"], "--seed"),
         (["metrics", "f1"], "See --help."),
         (["methods", "--bogus"], "See --help."),

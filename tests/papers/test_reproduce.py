@@ -13,8 +13,8 @@ def toy(monkeypatch):
     return "toy"
 
 
-def test_there_are_fourteen_tables_and_seven_figures():
-    assert (len(TABLES), len(FIGURES)) == (14, 7)
+def test_there_are_sixteen_tables_and_eight_figures():
+    assert (len(TABLES), len(FIGURES)) == (16, 8)
     assert next(iter(TABLES)) == "btg-table1"
     assert all(find(name) is table for name, table in TABLES.items())
 

@@ -79,6 +79,39 @@ def test_csv_has_one_line_per_cell_and_column(results):
     assert rows[6]["deviation"] == ""  # of one trial
 
 
+def test_cells_that_were_cut_off_are_marked(results):
+    assert "- Cells at the cap of epochs: 0 of 4.\n" in to_markdown(results)
+    cut = {
+        "F1*": cell(0.6, 0.7, capped=1, temperature=0.128),
+        "Dice": cell(0.4, 0.5, grid_capped=2),
+    }
+    cells = {**results.cells, **{("mammography", row): one for row, one in cut.items()}}
+    text = to_markdown(StudyResults(PLAN, cells, {}))
+    assert "- Cells at the cap of epochs: 2 of 4. These are marked; no verdict can be based on them" in text
+    assert "| F1* [at cap: 1 of 2 trials, T = 0.128] |" in text
+    assert "| Dice [at cap: 2 of 2 settings] |" in text
+    assert "| BCE |" in text
+    rows = {row["row"]: row for row in csv.DictReader(to_csv(StudyResults(PLAN, cells, {})).splitlines())}
+    assert (rows["F1*"]["capped"], rows["F1*"]["temperature"]) == ("1", "0.128")
+    assert (rows["BCE"]["capped"], rows["BCE"]["temperature"]) == ("0", "")
+
+
+def test_rows_that_are_not_run_show_the_papers_numbers(results):
+    table = replace(TOY, small=replace(TOY.small, skip=(("mammography", "F1*"),)))
+    plan = replace(PLAN, table=table)
+    assert [row.name for _, row in plan.cells()] == ["Dice", "BCE", "rule"]
+    cells = {key: one for key, one in results.cells.items() if key[1] != "F1*"}
+    text = to_markdown(StudyResults(plan, cells, {}))
+    assert "| F1* | not run | **0.75 ± 0.01** |  | not run |" in text
+    assert plan.table.identity("small", 0) == TOY.identity("small", 0)  # a later run only adds the row
+
+
+def test_splits_and_time_are_described(results):
+    assert "- Splits: one for all trials, stratified, the official test part" in to_markdown(results)
+    for seconds, text in ((42, "42 s"), (150, "2 min"), (3 * 3600 + 300, "3 h 5 min")):
+        assert f"- Time: {text} of one processor" in to_markdown(replace(results, seconds=seconds))
+
+
 def test_unfinished_cells_are_listed(results):
     cells = {**results.cells, ("mammography", "Dice"): Cell(done=False)}
     partial = StudyResults(PLAN, cells, {})

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from evalign import metrics
-from evalign.training import Fit, Phase, TrainingData
+from evalign import MetricLoss, metrics
+from evalign.training import Anneal, Fit, Phase, TrainingData
 
 
 class ScriptedFit(Fit):
@@ -43,3 +43,19 @@ def test_a_metric_phase_keeps_its_start_unless_others_are_better_by_more_than_ch
     nn.init.constant_(fit.model.weight, 0)
     fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=2, patience=9, by_metric=True)])
     assert fit.model.weight.flatten().tolist() == [best, best]
+
+
+def test_a_metric_loss_is_cooled_as_in_anneal_east():
+    """Tables, `strategy="east"` and `Anneal.east` share one schedule: the losses of a fit, replayed."""
+    torch.manual_seed(0)
+    x = torch.randn(200, 2)
+    data = TrainingData(x, (x.sum(1) + torch.randn(200) > 1).long())
+    fit = Fit(nn.Linear(2, 2), data, data, metrics.f1(), batch_size=100, seed=0)
+    fit.run([Phase("metric", MetricLoss("f1", temperature=0.05), 0.1, 500, patience=3, decay=0.5)])
+    anneal, temperatures = Anneal.east(MetricLoss("f1"), decay=0.5, patience=3), []
+    for epoch in fit.history:
+        temperatures.append(anneal.temperature)
+        anneal.step(epoch["valid_loss"])
+    assert [epoch["temperature"] for epoch in fit.history] == temperatures
+    assert anneal.done
+    assert 0.02 <= temperatures[-1] < temperatures[0] == 0.2

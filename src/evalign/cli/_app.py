@@ -344,7 +344,9 @@ def reproduce(
     table: Annotated[
         str | None, typer.Argument(help="The name of a table; all are listed without one.")
     ] = None,
-    scale: Annotated[str, typer.Option(help="small: minutes; full: the paper's protocol.")] = "small",
+    scale: Annotated[
+        str, typer.Option(help="small: minutes; medium: a night; full: the paper's protocol.")
+    ] = "small",
     jobs: Annotated[int, typer.Option(min=1, help="The number of worker processes.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=999_999, help="The seed of splits and trials.")] = 0,
     storage: Annotated[

@@ -32,9 +32,10 @@ def run(console: Console, options: ReproduceOptions) -> None:
         print_list(console, "tables", [(one.name, one.title) for one in known.values()])
         return
     with blame_usage():
-        papers.find(table)
-        if options.scale not in papers.SCALES:
-            raise expected("scale", f"to be one of {', '.join(papers.SCALES)}", repr(options.scale))
+        target = papers.find(table)
+        scales = target.study.scales if isinstance(target, papers.PaperFigure) else target.scales
+        if options.scale not in scales:
+            raise expected("scale", f"to be one of {', '.join(scales)} for {table}", repr(options.scale))
     try:
         reproduction = papers.reproduce(
             table, scale=options.scale, jobs=options.jobs, seed=options.seed,

@@ -38,10 +38,10 @@ def to_markdown(figure: PaperFigure, results: StudyResults, picture: str) -> str
 
 
 def _claims(figure: PaperFigure, results: StudyResults) -> Iterator[str]:
-    if not all(cell.curves for cell in results.cells.values()):
+    if not all(cell.scores for cell in results.cells.values()):
         yield "Some runs are unfinished or failed: see the notes."
         return
-    yield "| Claim of the paper | Here | Holds here |"
+    yield "| Claim | Here | Holds here |"
     yield "|---|---|---|"
     for claim in figure.claims(results):
         yield f"| {claim.paper} | {claim.here} | {'yes' if claim.holds else 'no'} |"

@@ -27,7 +27,6 @@ from evalign.papers.studies import (
 )
 from evalign.papers.tables import TABLES, PaperTable
 
-SCALES = ("small", "full")
 STORAGE = "sqlite:///evalign-studies.db"
 FOLDER = "docs/results"
 
@@ -62,7 +61,8 @@ def reproduce(
     Args:
         table: The name of a table or a figure, one of `evalign.papers.TABLES` or `FIGURES`, or a
             `PaperTable` or `PaperFigure`.
-        scale: `"small"` (minutes) or `"full"` (the paper's protocol).
+        scale: `"small"` (minutes, a first look), `"medium"` (a night on two processors, where a table has
+            it) or `"full"` (the paper's protocol).
         jobs: The number of worker processes, with one torch thread each.
         seed: The seed of the split and of all trials.
         storage: The SQLAlchemy URL of the database that stores the results, a SQLite file by default.
@@ -73,8 +73,8 @@ def reproduce(
         grace: Seconds without a heartbeat after which a worker is considered dead and its point run again.
     """
     target = table if isinstance(table, PaperTable | PaperFigure) else find(table)
-    _check(scale, jobs, seed)
     study = target.study if isinstance(target, PaperFigure) else target
+    _check(study, scale, jobs, seed)
     fingerprints, missing = _check_data(study)
     if missing and not fingerprints:
         raise MissingDataError(" ".join(missing.values()))
@@ -104,9 +104,9 @@ def find(name: str) -> PaperTable | PaperFigure:
     return known[name]
 
 
-def _check(scale: str, jobs: int, seed: int) -> None:
-    if scale not in SCALES:
-        raise expected("scale", f"to be one of {SCALES}", show(scale))
+def _check(study: PaperTable, scale: str, jobs: int, seed: int) -> None:
+    if scale not in study.scales:
+        raise expected("scale", f"to be one of {', '.join(study.scales)} for {study.name}", show(scale))
     check_integer(jobs=jobs)
     if not is_integer(seed, 0) or seed >= 10**6:
         raise expected("seed", "to be a whole number from 0 to 999,999", show(seed))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import evalign
 from evalign._files import write_file
-from evalign.papers.studies import StudyResults
+from evalign.papers.studies import Cell, StudyResults
 from evalign.papers.tables import Number, PaperColumn, PaperData, PaperRow
 
 #: Packages whose version may change a number.
@@ -59,11 +59,30 @@ def describe_run(results: StudyResults, name: str) -> list[str]:
     return [
         f"- Command: `{command}`",
         f"- Scale: {_describe_scale(results)}",
+        *_describe_outcome(results),
         f"- Seed: {plan.seed}",
         f"- Date: {today}",
         f"- Machine: {platform.system()} {platform.machine()}, {os.cpu_count()} processors",
         f"- Versions: Python {platform.python_version()}, evalign {evalign.__version__}, {versions}",
     ]
+
+
+def _describe_outcome(results: StudyResults) -> Iterator[str]:
+    """Describe the splits, how many trainings were cut off, and the time of everything that was run."""
+    if not results.cells:
+        return
+    yield f"- Splits: {results.plan.table.protocol.describe_split()}"
+    cut = sum(cell.capped + cell.grid_capped > 0 for cell in results.cells.values())
+    verdict = " These are marked; no verdict can be based on them" if cut else ""
+    yield f"- Cells at the cap of epochs: {cut} of {len(results.cells)}.{verdict}"
+    yield f"- Time: {_format_time(results.seconds)} of one processor"
+
+
+def _format_time(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if seconds >= 100 else f"{seconds:.0f} s"
 
 
 def _describe_scale(results: StudyResults) -> str:
@@ -86,7 +105,7 @@ def _format_setting(value: object) -> str:
 
 def _section(results: StudyResults, data: PaperData) -> Iterator[str]:
     columns = results.plan.table.columns
-    rows = [row for row in results.plan.table.rows if (data.name, row.name) in results.cells]
+    rows = [row for place, row in results.plan.table.cells() if place == data]
     known = [
         column for column in columns if any(results.paper_number(row, data.name, column) for row in rows)
     ]  # a column without numbers of the paper is one column wide, not three
@@ -95,14 +114,26 @@ def _section(results: StudyResults, data: PaperData) -> Iterator[str]:
     yield f"|---|{'---|' * (len(columns) + 2 * len(known))}"
     for row in rows:
         cells = [_format_cell(results, data, row, column, column in known) for column in columns]
-        yield f"| {row.name}{' (extra)' if row.extra else ''} | {' | '.join(cells)} |"
+        mark = _mark_cap(results, data, row)
+        yield f"| {row.name}{' (extra)' if row.extra else ''}{mark} | {' | '.join(cells)} |"
+
+
+def _mark_cap(results: StudyResults, data: PaperData, row: PaperRow) -> str:
+    """What of a cell was cut off by the cap of epochs, and at which temperature it was then."""
+    cell = results.cells.get((data.name, row.name), Cell())
+    trials, settings = len(cell.scores), len(results.plan.settings(data, row))
+    parts = [f"{cell.capped} of {trials} trials"] if cell.capped else []
+    parts += [f"{cell.grid_capped} of {settings} settings"] if cell.grid_capped else []
+    temperature = "" if math.isnan(cell.temperature) else f", T = {cell.temperature:.3f}"
+    return f" [at cap: {' and '.join(parts)}{temperature}]" if parts else ""
 
 
 def _format_cell(
     results: StudyResults, data: PaperData, row: PaperRow, column: PaperColumn, known: bool
 ) -> str:
-    own = results.cells[data.name, row.name].number(column.name)
-    text = _format_number(own, 3, results.is_bold(row, data.name, column))
+    cell = results.cells.get((data.name, row.name))
+    own = None if cell is None else cell.number(column.name)
+    text = "not run" if cell is None else _format_number(own, 3, results.is_bold(row, data.name, column))
     if not known:
         return text
     paper = results.paper_number(row, data.name, column)
@@ -122,8 +153,8 @@ def _format_number(number: Number | None, digits: int, bold: bool) -> str:
 def _notes(results: StudyResults) -> Iterator[str]:
     table = results.plan.table
     yield (
-        "Means and standard deviations over trials that differ in their initial weights; all trials share "
-        "one stratified split, drawn with the seed above. Settings are selected by the validation loss."
+        "Means and standard deviations over trials that differ in their initial weights, and in their split "
+        "if each has its own. Settings are selected by the validation loss."
     )
     if any(row.extra for row in table.rows):
         yield (
@@ -157,7 +188,7 @@ def to_csv(results: StudyResults) -> str:
     writer.writerow(
         ["table", "scale", "seed", "dataset", "row", "extra_row", "column", "extra_column", "mean",
          "deviation", "trials", "failed", "paper_mean", "paper_deviation", "paper_bold",
-         "difference", "epochs", "setting"]
+         "difference", "epochs", "capped", "temperature", "setting"]
     )  # fmt: skip
     plan = results.plan
     for data, row in plan.cells():
@@ -170,6 +201,7 @@ def to_csv(results: StudyResults) -> str:
                  len(cell.scores), len(cell.errors), _format_float(paper and paper.mean),
                  _format_float(paper and paper.deviation), "" if paper is None else paper.bold,
                  _format_float(own.mean - paper.mean if own and paper else None), _format_float(cell.epochs),
+                 cell.capped + cell.grid_capped, _format_float(cell.temperature),
                  json.dumps(dict(cell.setting), sort_keys=True)]
             )  # fmt: skip
     return stream.getvalue()

@@ -86,14 +86,25 @@ class Anneal:
         loss.temperature = start
 
     @classmethod
-    def east(cls, loss: HasTemperature, decay: float = 0.9, mode: str = "min") -> Anneal:
-        """The values of the paper: T_0 = 0.2, r = 0.9 (or 0.8), 50 epochs of patience.
+    def east(
+        cls,
+        loss: HasTemperature,
+        decay: float = 0.9,
+        patience: int = 50,
+        floor: float = 0.02,
+        mode: str = "min",
+    ) -> Anneal:
+        """The schedule of EAST: T_0 = 0.2, r = 0.9 (or 0.8), 50 epochs of patience.
+
+        The paper specifies neither when training ends nor a lowest temperature: here it ends after three
+        temperatures in a row without improvement, or when T = 0.02 has stalled. The strategy `"east"` and
+        the tables of `evalign reproduce` use this schedule.
 
         >>> from evalign import MetricLoss
         >>> Anneal.east(MetricLoss("f1"), decay=0.8).patience
         50
         """
-        return cls(loss, start=0.2, decay=decay, patience=50, rounds=5, floor=0.001, mode=mode)
+        return cls(loss, start=0.2, decay=decay, patience=patience, rounds=3, floor=floor, mode=mode)
 
     @property
     def temperature(self) -> float:

@@ -76,7 +76,10 @@ def take_rows(x: Any, index: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Phase:
-    """Epochs with one loss; `by_metric` selects weights by the hard metric, not by the loss."""
+    """Epochs with one loss; `by_metric` selects weights by the hard metric, not by the loss.
+
+    A `MetricLoss` without a fixed step is cooled as in `Anneal.east`, by `decay` down to `floor`.
+    """
 
     name: str
     loss: nn.Module
@@ -85,6 +88,7 @@ class Phase:
     patience: int
     by_metric: bool = False
     decay: float = 0.8
+    floor: float = 0.02
 
 
 class Fit:
@@ -295,9 +299,7 @@ def _make_anneal(phase: Phase) -> Anneal | None:
     loss = phase.loss
     if not isinstance(loss, MetricLoss) or loss.step is not None:
         return None
-    return Anneal(
-        loss, loss.temperature, phase.decay, phase.patience, rounds=3, floor=min(0.02, loss.temperature)
-    )
+    return Anneal.east(loss, phase.decay, phase.patience, phase.floor)
 
 
 def _loss(loss: nn.Module, logits: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:

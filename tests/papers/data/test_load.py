@@ -3,7 +3,7 @@
 import pytest
 
 from evalign import datasets
-from evalign.papers.data import NAMES, _load, load
+from evalign.papers.data import NAMES, SYNTHETIC, _load, load
 
 
 def test_the_tables_of_evalign_are_among_the_names():
@@ -38,7 +38,7 @@ def test_invalid_sizes_are_rejected(size, data_home):
         load("caltech256_images", size=size)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"mammography"}))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"mammography", *SYNTHETIC}))
 def test_the_error_for_missing_data_explains_what_to_put_where(name, data_home):
     with pytest.raises(FileNotFoundError, match=f"{data_home.name}/.*nothing there") as caught:
         load(name, download=False)

@@ -19,13 +19,13 @@ from toys import BROKEN, TOY
 from evalign.papers import MissingDataError, _reproduce
 from evalign.papers.studies import StudyPlan, StudyQueue, _borrow, _queue, _workers, work
 from evalign.papers.studies._storage import StudyStorage
-from evalign.papers.tables import PaperColumn, PaperData, PaperRow, Scale
+from evalign.papers.tables import PaperColumn, PaperData, PaperRow, Protocol, Scale
 from evalign.papers.training import Outcome
 
 SCRIPT = Path(__file__).parents[1] / "toys.py"
 PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
-#: F1*, BCE and the rule have two settings and one stack of two trials, Dice two settings and two trials.
-POINTS = 3 * (2 + 1) + 2 + 2
+#: F1* and BCE with its rule have two settings and one stack of two trials, Dice two settings and two trials.
+POINTS = 2 * (2 + 1) + 2 + 2
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_every_point_is_run_exactly_once(run, trials, uninterrupted):
 
 def test_trials_run_at_the_setting_with_the_lowest_validation_loss(run, trials):
     run(TOY)
-    dice = [trial for trial in trials() if trial.user_attrs["point"]["row"] == "Dice"]
+    dice = [trial for trial in trials() if trial.user_attrs["point"]["rows"] == ["Dice"]]
     grid = [trial for trial in dice if trial.user_attrs["point"]["stage"] == "grid"]
     best = min(grid, key=lambda trial: trial.value).user_attrs["point"]["setting"]
     runs = [trial.user_attrs["point"] for trial in dice if trial not in grid]
@@ -231,7 +231,7 @@ def test_a_worker_completes_a_study_that_was_enqueued_in_part(storage, trials, m
     queue = StudyQueue(StudyStorage(storage), PLAN)
     queue.study.set_user_attr("filling", True)
     StudyQueue(StudyStorage(storage), PLAN).fill()
-    assert len(trials()) == 4 * 2
+    assert len(trials()) == 3 * 2
 
 
 def test_missing_data_is_reported_and_the_rest_is_run(run, monkeypatch, tmp_path):
@@ -300,7 +300,7 @@ def loan(run, monkeypatch):
     result, rows = run(LENDER), []
     real = _workers.run_point
     monkeypatch.setattr(
-        _workers, "run_point", lambda table, point, seed: rows.append(point.row) or real(table, point, seed)
+        _workers, "run_point", lambda table, point, seed: rows.extend(point.rows) or real(table, point, seed)
     )
     return result, rows
 
@@ -319,19 +319,20 @@ def test_the_work_of_another_table_is_not_repeated(loan, run, trials):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "count"),
     [
-        {"columns": (PaperColumn("R", "recall"),)},  # not scored there
-        {"columns": (PaperColumn("Seconds", "", "time"),)},
-        {"metric": "mcc"},
-        {"small": Scale(2, {**TOY.small.settings, "max_epochs": 1})},
-        {"rows": (PaperRow("Dice", "dice", rule=True),)},
+        ({"columns": (PaperColumn("R", "recall"),)}, 4),  # not scored there
+        ({"columns": (PaperColumn("Seconds", "", "time"),)}, 4),
+        ({"metric": "mcc"}, 4),
+        ({"protocol": Protocol(weight_decay=0.0)}, 4),
+        ({"small": Scale(2, {**TOY.small.settings, "max_epochs": 1})}, 4),
+        ({"rows": (PaperRow("Dice", "dice", rule=True),)}, 2),  # the same setting is best, other decisions
     ],
 )
-def test_other_work_is_not_borrowed(loan, run, changes):
+def test_other_work_is_not_borrowed(loan, run, changes, count):
     result = run(replace(BORROWER, **{"rows": BORROWER.rows[:1], **changes}))
     assert result.results.complete
-    assert len(loan[1]) == 4
+    assert len(loan[1]) == count
 
 
 def test_work_of_another_configuration_is_not_borrowed(loan, run, monkeypatch):
@@ -347,18 +348,22 @@ def test_work_on_other_data_is_not_borrowed(loan, run, monkeypatch):
 
 
 def test_rows_that_differ_only_in_their_rule_share_their_networks(run, monkeypatch):
-    from evalign.papers.training import _train
+    from evalign.papers.training import _points
 
-    _train._train_cross_entropy.cache_clear()
     calls = []
-    real = _train._train
-    monkeypatch.setattr(_train, "_train", lambda row, *rest: calls.append(row.name) or real(row, *rest))
+    real = _points.train_networks
+    monkeypatch.setattr(_points, "train_networks", lambda *work: calls.append(work) or real(*work))
     rows = (
         PaperRow("BCE", "ce"),
         PaperRow("rule", "ce", rule=True),
         PaperRow("F2", "ce", {"metric": "fbeta(2)"}, rule=True),
+        PaperRow("raw", "ce", raw=True),
     )
-    result = run(replace(TOY, rows=rows, small=Scale(2, {**TOY.small.settings, "learning_rate": 0.01})))
+    columns = (*TOY.columns, PaperColumn("AUROC", "auroc", "scores"))
+    small = Scale(2, {**TOY.small.settings, "learning_rate": 0.01})
+    result = run(replace(TOY, rows=rows, columns=columns, small=small))
     assert len(calls) == 1
-    means = [result.results.cells["mammography", row.name].number("MCC").mean for row in rows]
-    assert means[0] != means[1]
+    cells = [result.results.cells["mammography", row.name] for row in rows]
+    assert len({cell.number("AUROC") for cell in cells}) == 1
+    assert cells[0].number("MCC") == cells[3].number("MCC") != cells[1].number("MCC")
+    assert cells[0].number("F1") != cells[3].number("F1")

@@ -16,7 +16,7 @@ def test_two_workers_share_a_study_and_run_each_point_once(script, postgresql, t
     assert [(tmp_path / f"{number}").read_text() for number in range(2)] == ["done\n", "done\n"]
     complete = [trial for trial in trials(url=url) if trial.state == TrialState.COMPLETE]
     assert set(Counter(trial.user_attrs["key"] for trial in complete).values()) == {1}
-    assert len(complete) == 3 * (2 + 1) + 2 + 2
+    assert len(complete) == 2 * (2 + 1) + 2 + 2
     assert len({trial.user_attrs["worker"] for trial in complete}) == 2
     shared = reproduce(TOY, storage=url, out=tmp_path / "out", progress=False)
     alone = reproduce(TOY, storage=f"sqlite:///{tmp_path / 's.db'}", out=tmp_path / "alone", progress=False)

@@ -1,5 +1,7 @@
 """The tables as data: the numbers of the papers, and that every row and column can be built."""
 
+import math
+
 import pytest
 import torch
 
@@ -21,8 +23,9 @@ from evalign.papers.training._losses import build_loss, build_metric
 from evalign.training import TrainingData
 
 NAMES = [
-    "btg-table1", "btg-table2", "btg-table3", "btg-table4", "btg-time", "fbeta-table1", "fbeta-table2",
-    *(f"east-table{number}" for number in range(1, 8)),
+    "btg-table1", "btg-table2", "btg-table3", "btg-table4", "btg-fbeta", "btg-time",
+    "fbeta-table1", "fbeta-table2",
+    *(f"east-table{number}" for number in range(1, 8)), "ablation",
 ]  # fmt: skip
 
 
@@ -75,9 +78,10 @@ def test_numbers_of_the_papers(table, row, data, column, number):
 def test_the_count_of_numbers_of_each_table():
     counts = {name: len(table.numbers) for name, table in TABLES.items()}
     assert counts == {
-        "btg-table1": 72, "btg-table2": 12, "btg-table3": 6, "btg-table4": 15, "btg-time": 0,
+        "btg-table1": 72, "btg-table2": 12, "btg-table3": 6, "btg-table4": 15, "btg-fbeta": 0, "btg-time": 0,
         "fbeta-table1": 18, "fbeta-table2": 8, "east-table1": 90, "east-table2": 16, "east-table3": 32,
         "east-table4": 34, "east-table5": 16, "east-table6": 14, "east-table7": 6,
+        "ablation": 0,
     }  # fmt: skip
 
 
@@ -108,9 +112,11 @@ def test_numbers_belong_to_rows_data_and_columns(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", ["small", "full"])
+@pytest.mark.parametrize("scale", ["small", "medium", "full"])
 def test_every_cell_has_settings_and_a_loss(name, scale):
     table = TABLES[name]
+    if scale not in table.scales:
+        return
     assert set(table.scale(scale).by_data) <= set(DATA_NAMES)
     assert set(table.scale(scale).by_row) <= {row.name for row in table.rows}
     assert {data.name for data in table.data} <= set(DATA_NAMES)
@@ -142,8 +148,32 @@ def test_the_papers_grids():
     assert size["adult", "MetricBooster"] == 1
 
 
+def test_the_scales_of_tables_of_numbers_do_not_cut_training_off():
+    """Annealing from 0.2 to 0.02 takes at least patience x (1 + log 0.1 / log decay) epochs."""
+    for table in TABLES.values():
+        for name in {"medium", "full"} & set(table.scales):
+            for data, row in table.cells():
+                for setting in grid_settings(table, name, data, row):
+                    if row.method in ESTIMATORS or data.network != "mlp":
+                        continue
+                    rounds = 1 + math.log(0.1) / math.log(setting.get("decay", 0.8))
+                    assert setting["max_epochs"] > 5 * rounds * setting["patience"], (table.name, row.name)
+                    assert setting["patience"] >= (10 if name == "medium" else 20)
+
+
+def test_the_protocols_of_the_papers():
+    """BtG: Adam and a new split in every trial. EAST, appendix C: 64/16/20 of all rows, unit variance."""
+    btg, east = TABLES["btg-table1"].protocol, TABLES["east-table1"].protocol
+    assert (btg.weight_decay, btg.split_per_trial, btg.official_test) == (0, True, True)
+    assert (east.weight_decay, east.split_per_trial, east.official_test) == (0.01, False, False)
+    assert east.unit_variance
+    assert not btg.unit_variance
+
+
 def test_every_table_has_an_extra_row_and_an_extra_column():
     for name, table in TABLES.items():
+        if name == "ablation":  # there is no paper
+            continue
         assert any(row.extra for row in table.rows), name
         assert any(column.extra for column in table.columns), name
 

@@ -7,11 +7,21 @@ from torch import nn
 
 from evalign.metrics import f1
 from evalign.papers.data import Parts, prepare
-from evalign.papers.tables import PaperColumn, PaperData, PaperRow, PaperTable, Scale
+from evalign.papers.tables import (
+    TABLES,
+    PaperColumn,
+    PaperData,
+    PaperRow,
+    PaperTable,
+    Protocol,
+    Scale,
+    grid_settings,
+)
 from evalign.papers.training import Point, _points, is_stackable, run_point
 from evalign.papers.training._losses import BlockwiseLoss, build_loss
 from evalign.papers.training._networks import BlockwiseNetwork, PairLogits, TwoLogits, build_network
-from evalign.papers.training._train import train_networks
+from evalign.papers.training._train import TrainingTask, train_networks
+from evalign.softsets import LinearStep, soft_confusion
 from evalign.training import TrainingData
 
 SETTING = {"learning_rate": 0.01, "batch_size": 64, "max_epochs": 30, "patience": 30}
@@ -55,24 +65,75 @@ def test_trials_at_once_learn_and_differ():
     assert is_stackable(SOFT_SET, "btg_net")
     assert not is_stackable(SOFT_SET, "mlp")
     assert not is_stackable(PaperRow("E", "metric", {"metric": "f1"}), "btg_net")  # it is annealed
-    models = train_networks(SOFT_SET, "btg_net", parts, SETTING, f1(), (1, 2, 3))
-    probabilities = [model.probabilities(parts.test.x) for model in models]
+    task = TrainingTask(SOFT_SET, "btg_net", f1())
+    models = train_networks(task, [parts] * 3, SETTING, (1, 2, 3))
+    probabilities = [model.logits(parts.test.x).softmax(-1) for model in models]
     scores = [f1().score(parts.test.y, p.argmax(1)) for p in probabilities]
     assert min(scores) > 0.7
     assert not torch.equal(probabilities[0], probabilities[1])
-    again = train_networks(SOFT_SET, "btg_net", parts, SETTING, f1(), (3, 1))
+    again = train_networks(task, [parts] * 2, SETTING, (3, 1))
     # Each draws the random numbers it would draw alone, whatever the other trials are.
-    torch.testing.assert_close(again[1].probabilities(parts.test.x), probabilities[0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(again[1].logits(parts.test.x).softmax(-1), probabilities[0], atol=1e-4, rtol=0)
+
+
+def test_each_trial_of_a_stack_is_trained_on_its_own_parts():
+    """One of two trials learns from labels that are turned around, and predicts the opposite."""
+    parts = toy_parts(400, 3, label=lambda x: x.sum(1) > 0)
+    turned = Parts(*[TrainingData(one.x, 1 - one.y) for one in (parts.train,) * 3], parts.class_names)
+    task = TrainingTask(PaperRow("BCE", "ce"), "btg_net", f1())
+    first, second = train_networks(task, [parts, turned], SETTING, (1, 2))
+    for model, one in ((first, parts), (second, turned)):
+        assert (model.logits(one.test.x).argmax(1) == one.test.y).double().mean() > 0.9
+
+
+@pytest.mark.parametrize(("epochs", "patience", "capped"), [(3, 9, True), (400, 2, False)])
+@pytest.mark.parametrize("row", [SOFT_SET, PaperRow("BCE", "ce"), PaperRow("E", "metric", {"metric": "f1"})])
+def test_training_that_was_cut_off_says_so(row, epochs, patience, capped):
+    parts = toy_parts(100, 3, label=lambda x: x.sum(1) > 1)
+    setting = {**SETTING, "max_epochs": epochs, "patience": patience, "decay": 0.5}
+    models = train_networks(TrainingTask(row, "btg_net", f1()), [parts] * 2, setting, (1, 2))
+    assert [model.capped for model in models] == [capped] * 2
+    assert all((model.epochs == epochs) == capped for model in models)
+    annealed = row.name == "E"
+    assert all((model.temperature is not None) == annealed for model in models)
+    if annealed and capped:
+        assert models[0].temperature == 0.2
 
 
 @pytest.mark.parametrize("method", ["ce", "aligned"])
 def test_graphs_are_scored_pair_by_pair(method):
     pairs = torch.triu_indices(4, 4, 1)
     parts = toy_parts(150, 4, 3, label=lambda x: (x[:, pairs[0], 0] - x[:, pairs[1], 0]).abs() < 0.7)
-    (model,) = train_networks(PaperRow("r", method), "graph_network", parts, SETTING, f1(), (1,))
-    p = model.probabilities(parts.test.x)
+    task = TrainingTask(PaperRow("r", method), "graph_network", f1())
+    (model,) = train_networks(task, [parts], SETTING, (1,))
+    p = model.logits(parts.test.x)
     assert p.shape == (150 * 6, 2)
     assert f1().score(parts.test.y.flatten(), p.argmax(1)) > 0.85
+
+
+@pytest.mark.parametrize("row", TABLES["ablation"].rows, ids=lambda row: row.name)
+def test_every_row_of_the_ablation_is_trained(row):
+    table = TABLES["ablation"]
+    (setting,) = grid_settings(table, "small", table.data[1], row)
+    point = Point("trial", "mammography", (row.name,), {**setting, "rows": 300, "max_epochs": 2}, (1,))
+    outcome = run_point(table, point, 0)
+    assert 0 <= outcome.scores[0][row.name]["F1"] <= 1
+    phases = 2 if row.name in ("CE first", "aligned") else 1
+    assert outcome.epochs == [2 * phases]
+
+
+def test_the_fixed_threshold_replaces_the_dynamic_one():
+    parts = [
+        Parts(*[TrainingData(torch.zeros(4, 1), torch.zeros(4).long())] * 3, tuple("abc"[:d])) for d in (2, 3)
+    ]
+    fixed = PaperRow("1/d", "metric", {"metric": "f1", "step": "at 1/d"})
+    dynamic = PaperRow("T", "metric", {"metric": "f1", "step": "linear"})
+    y, z = torch.tensor([0, 1, 1, 0]), torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(build_loss(fixed, parts[0])(z, y), build_loss(dynamic, parts[0])(z, y))
+    y, z = torch.tensor([0, 1, 2, 0]), torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    memberships = LinearStep(0.2)(z.softmax(-1), 1 / 3)
+    matrix = soft_confusion(memberships / memberships.sum(1, keepdim=True), y, 3)
+    torch.testing.assert_close(build_loss(fixed, parts[1])(z, y), 1 - f1(average="macro")(matrix))
 
 
 def test_an_unknown_network_is_rejected():
@@ -81,7 +142,7 @@ def test_an_unknown_network_is_rejected():
 
 
 def test_subsamples_preserve_the_shares_of_the_classes():
-    few = prepare("mammography", 1100, 0)
+    (few,) = prepare("mammography", 1100, (0,), Protocol())
     sizes = [len(part) for part in (few.train, few.valid, few.test)]
     assert np.allclose(np.array(sizes) / sum(sizes), [0.64, 0.16, 0.2], atol=0.01)
     assert 22 <= sum(int(part.y.sum()) for part in (few.train, few.valid, few.test)) <= 28  # 2.32 %
@@ -90,14 +151,14 @@ def test_subsamples_preserve_the_shares_of_the_classes():
 
 def test_estimators_are_trained_on_components_of_images(monkeypatch):
     parts = toy_parts(80, 3, 8, 8, label=lambda x: x[:, 0].mean((1, 2)) > 0)
-    monkeypatch.setattr(_points, "prepare", lambda *_: parts)
+    monkeypatch.setattr(_points, "prepare", lambda *_: (parts,))
     scale = Scale(1, {})
     rows = (PaperRow("RF", "forest", {"n_estimators": 5}), PaperRow("CCS", "ccs"))
     columns = (PaperColumn("F1", "f1"),)
     table = PaperTable("t", "", "", (PaperData("d", "D"),), rows, columns, scale, scale)
     for row in rows:
-        outcome = run_point(table, Point("trial", "d", row.name, {}, (1,)), 0)
-        assert outcome.scores[0]["F1"] > 0.7
+        outcome = run_point(table, Point("trial", "d", (row.name,), {}, (1,)), 0)
+        assert outcome.scores[0][row.name]["F1"] > 0.7
     assert len(_points._build_estimator(rows[0], f1(), "images", 0).steps) == 2
 
 
@@ -121,8 +182,9 @@ def test_normed_affinities_do_not_collapse(network, collapses):
     parts = toy_parts(150, 4, 3, label=lambda x: (x[:, pairs[0], 0] - x[:, pairs[1], 0]).abs() < 1.5)
     share = float(parts.test.y.double().mean())
     assert 0.65 < share < 0.75
-    (model,) = train_networks(SOFT_SET, network, parts, {**SETTING, "max_epochs": 20}, f1(), (1,))
-    decisions = model.probabilities(parts.test.x).argmax(1)
+    task = TrainingTask(SOFT_SET, network, f1())
+    (model,) = train_networks(task, [parts], {**SETTING, "max_epochs": 20}, (1,))
+    decisions = model.logits(parts.test.x).argmax(1)
     accuracy = float((decisions == parts.test.y.flatten()).double().mean())
     assert (float(decisions.double().mean()) == 1.0) == collapses
     assert accuracy == pytest.approx(share) if collapses else accuracy > share + 0.1

@@ -9,7 +9,9 @@ from evalign.papers.data._parts import (
     prepare,
     prepare_photos,
 )
+from evalign.papers.data._synthetic import SYNTHETIC, Synthetic
 
 __all__ = [
-    "NAMES", "MissingDataError", "Parts", "class_index", "fingerprint", "load", "prepare", "prepare_photos",
+    "NAMES", "SYNTHETIC", "MissingDataError", "Parts", "Synthetic", "class_index", "fingerprint", "load",
+    "prepare", "prepare_photos",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from evalign._errors import expected, is_integer, show, suggest
 from evalign.datasets import Dataset
 from evalign.datasets.reading import ENTRIES, Entry, Source
 from evalign.papers.data import _caltech, _images, _party
+from evalign.papers.data._synthetic import SYNTHETIC
 
 _ZALANDO = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
@@ -83,13 +84,14 @@ _BINARY: dict[str, tuple[str, tuple[int, ...], str]] = {
     "fashion_mnist_tshirt": ("fashion_mnist", (0,), "T-shirt/top"),
 }
 
-NAMES = (*_ENTRIES, *_BINARY)
+NAMES = (*_ENTRIES, *_BINARY, *SYNTHETIC)
 
 
-def load(name: str, *, size: int | None = None, download: bool = True) -> Dataset:
+def load(name: str, *, size: int | None = None, download: bool = True, seed: int = 0) -> Dataset:
     """Load a dataset of the papers by name, as `evalign.datasets.load` does for tables.
 
-    `size` is the height and width of `caltech256_images`, 64 by default.
+    `size` is the height and width of `caltech256_images`, 64 by default. `seed` draws the rows of made-up
+    data, whose names begin with "synthetic".
 
     >>> data = load("mammography")
     >>> data.X.shape, int(data.y.sum())
@@ -97,6 +99,8 @@ def load(name: str, *, size: int | None = None, download: bool = True) -> Datase
     """
     if not isinstance(name, str) or name not in NAMES:
         raise expected("name", "to be a known dataset", repr(name), suggest(str(name), NAMES))
+    if name in SYNTHETIC:
+        return SYNTHETIC[name].draw(name, seed)
     if name in _BINARY:
         return _as_binary(name, load(_BINARY[name][0], size=size, download=download))
     options: dict[str, Any] = {}

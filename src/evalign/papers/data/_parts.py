@@ -16,6 +16,8 @@ from sklearn.model_selection import train_test_split
 from evalign._typing import Indices
 from evalign.datasets import Dataset, normalise, standardise
 from evalign.papers.data._load import load
+from evalign.papers.data._synthetic import SYNTHETIC
+from evalign.papers.tables import Protocol
 from evalign.training import TrainingData
 
 
@@ -48,12 +50,27 @@ def class_index(class_names: Sequence[str], word: str) -> int:
 
 
 @lru_cache(maxsize=2)
-def prepare(name: str, rows: int | None, seed: int) -> Parts:
-    """Load and split a dataset, keep at most `rows` rows, and scale it by its training part."""
+def prepare(name: str, rows: int | None, seeds: tuple[int, ...], protocol: Protocol) -> tuple[Parts, ...]:
+    """Load a dataset, and split it with each seed: at most `rows` rows, scaled by the training part.
+
+    Made-up data has new rows for each seed.
+    """
+    if name in SYNTHETIC:
+        return tuple(_prepare(load(name, seed=seed), rows, seed, protocol) for seed in seeds)
     data = _load(name)
-    used, places = _concatenate([_subsample(data, part, rows, seed) for part in data.split(seed)])
+    return tuple(_prepare(data, rows, seed, protocol) for seed in seeds)
+
+
+def _prepare(data: Dataset, rows: int | None, seed: int, protocol: Protocol) -> Parts:
+    split = data.split(seed, official=protocol.official_test)
+    used, places = _concatenate([_subsample(data, part, rows, seed) for part in split])
     X, y = data.X[used], data.y[used]
-    X = normalise(X) if X.ndim == 4 else standardise(X, places[0])
+    if X.ndim != 4:
+        X = standardise(X, places[0])
+    elif protocol.unit_variance:
+        X = np.ascontiguousarray(standardise(X, places[0]).transpose(0, 3, 1, 2))
+    else:
+        X = normalise(X)
     if y.ndim == 3:  # pairs of people: each pair once, nobody paired with themselves
         first, second = np.triu_indices(y.shape[1], 1)
         y = y[:, first, second]

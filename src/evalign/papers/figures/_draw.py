@@ -27,6 +27,17 @@ FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("weighted",), "Weighted soft F-beta"),
     (("MAE", "BCE"), "Common losses"),
 )
+#: The series of a figure of gains: one colour per network, one style per loss.
+GAIN_STYLES: dict[str, dict[str, Any]] = {
+    "aligned": {"color": "black", "marker": "o"},
+    "EAST": {"color": "black", "marker": "s", "linestyle": "--"},
+    "aligned, linear": {"color": "#D55E00", "marker": "o"},
+    "EAST, linear": {"color": "#D55E00", "marker": "s", "linestyle": "--"},
+    "aligned, 32-16": {"color": "#0072B2", "marker": "o"},
+    "EAST, 32-16": {"color": "#0072B2", "marker": "s", "linestyle": "--"},
+    "surrogate, q = 0, linear": {"color": "#009E73", "marker": "^"},
+    "surrogate, q = 0.7, linear": {"color": "#009E73", "marker": "v", "linestyle": ":"},
+}
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "lines.linewidth": 1.8,
@@ -119,6 +130,26 @@ def _draw_scatter(figure: Figure, panels: Sequence[Panel]) -> None:
         figure.colorbar(points, ax=list(grid), label="epoch", shrink=0.7, pad=0.02)
 
 
+def _draw_gains(figure: Figure, panels: Sequence[Panel]) -> None:
+    """Draw the mean of each series with its standard error over the repetitions."""
+    grid = figure.subplots(2, (len(panels) + 1) // 2).ravel()
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    handles: dict[str, Any] = {}
+    for axes, panel in zip(grid, panels, strict=False):
+        axes.axhline(0, color="black", linewidth=0.9)
+        for mean in (line for line in panel.lines if line.repetition == 0):
+            trials = [line.y for line in panel.lines if line.series == mean.series and line.repetition]
+            error = np.std(trials, axis=0, ddof=1) / np.sqrt(len(trials)) if len(trials) > 1 else None
+            style = GAIN_STYLES[mean.series]
+            handles[mean.series] = axes.errorbar(mean.x, mean.y, error, capsize=2, markersize=4, **style)
+        if panel.log:
+            axes.set_xscale("log")
+        _tidy(axes, panel.title, panel.x_label)
+        axes.set_ylabel(panel.y_label)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
+
+
 def _draw_fit(axes: Axes, line: Line) -> None:
     coefficient = correlation(line.x, line.y)
     text = "constant" if np.isnan(coefficient) else f"r = {coefficient:.2f}"
@@ -141,5 +172,6 @@ def _tidy(axes: Axes, title: str, x_label: str) -> None:
 
 KINDS: dict[str, Callable[[Figure, Sequence[Panel]], None]] = {
     "shapes": _draw_shapes, "convergence": _draw_convergence, "scatter": _draw_scatter,
+    "gains": _draw_gains,
 }  # fmt: skip
-SIZES = {"shapes": (9.6, 3.3), "convergence": (10.5, 9.0), "scatter": (8.4, 6.6)}
+SIZES = {"shapes": (9.6, 3.3), "convergence": (10.5, 9.0), "scatter": (8.4, 6.6), "gains": (12.4, 7.0)}

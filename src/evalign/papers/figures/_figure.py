@@ -24,12 +24,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of a figure."""
+    """A panel of a figure; `log` asks for a logarithmic horizontal axis."""
 
     title: str
     x_label: str
     y_label: str
     lines: tuple[Line, ...]
+    log: bool = False
 
 
 class Claim(NamedTuple):
@@ -44,8 +45,8 @@ class Claim(NamedTuple):
 class PaperFigure:
     """A figure of a paper. Figures with the same study share its training runs.
 
-    `kind` determines how it is drawn: `"shapes"` (curves), `"convergence"` (curves over epochs) or
-    `"scatter"` (one point per epoch).
+    `kind` determines how it is drawn: `"shapes"` (curves), `"convergence"` (curves over epochs),
+    `"scatter"` (one point per epoch) or `"gains"` (means with standard errors).
     """
 
     name: str

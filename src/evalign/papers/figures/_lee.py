@@ -53,6 +53,7 @@ COLUMNS = (
 
 #: Section 5.1: no grid, no early stopping.
 PAPER = {"learning_rate": 0.01, "batch_size": 100, "max_epochs": 120}
+MEDIUM = {**PAPER, "network": "resnet18", "rows": 6000}
 SMALL = {**PAPER, "max_epochs": 40, "network": "darknet_tiny", "shrink": 2, "rows": 2000}
 
 NOTES = (
@@ -72,7 +73,9 @@ NOTES = (
 
 def _study(name: str, data: PaperData) -> PaperTable:
     title = f"training runs for the figures on {data.title}"
-    return PaperTable(name, title, CITATION, (data,), ROWS, COLUMNS, Scale(5, PAPER), Scale(3, SMALL))
+    return PaperTable(
+        name, title, CITATION, (data,), ROWS, COLUMNS, Scale(5, PAPER), Scale(3, SMALL), Scale(3, MEDIUM)
+    )
 
 
 FORMULAS = PaperTable("lee-formulas", "formulas", CITATION, (), (), (), Scale(0, {}), Scale(0, {}))

@@ -21,11 +21,13 @@ REPRODUCIBLE = ("decisions", "thresholds", "scores")
 def borrow(storage: StudyStorage, plan: StudyPlan, point: Point) -> tuple[str, Outcome] | None:
     """Return the name of a table that has done and scored the same work, and its outcome, or None.
 
-    The same work is the same method with the same settings and seeds, on the same rows of the same data.
+    The same work is the same method with the same settings and seeds, on the same rows of the same data,
+    scored in the same ways.
     """
     if any(column.source not in REPRODUCIBLE for column in plan.table.columns):
         return None
-    fingerprints, wanted = _study_attributes(storage, plan).get("data", {}), _describe(plan.table, point)
+    fingerprints = _study_attributes(storage, plan).get("data", {})
+    training, wanted = _describe(plan.table, point)
     for lender in TABLES.values():
         names = _match_columns(lender, plan.table)
         if names is None or lender.name == plan.table.name:
@@ -36,8 +38,13 @@ def borrow(storage: StudyStorage, plan: StudyPlan, point: Point) -> tuple[str, O
         if not same_data or attributes.get("identity") != lender.identity(plan.scale, plan.seed):
             continue
         for other, outcome in _complete_points(storage, theirs):
-            if _describe(lender, other) == wanted:
-                scores = [{name: one[names[name]] for name in names} for one in outcome.scores]
+            same, offered = _describe(lender, other)
+            if same == training and wanted.keys() <= offered.keys():
+                rows = {name: offered[how] for how, name in wanted.items()}
+                scores = [
+                    {own: {name: one[row][names[name]] for name in names} for own, row in rows.items()}
+                    for one in outcome.scores
+                ]
                 return lender.name, dataclasses.replace(outcome, scores=scores)
     return None
 
@@ -54,14 +61,20 @@ def _match_columns(lender: PaperTable, table: PaperTable) -> dict[str, str] | No
     return matches if len(matches) == len(names) else None
 
 
-def _describe(table: PaperTable, point: Point) -> str:
-    """The work of a point as text, equal for equal work."""
-    data, row = table.find_cell(point.data, point.row)
-    parts = [
-        data.name, data.network, row.method, row.settings, row.rule, table.metric,
-        point.stage, point.setting, point.seeds,
+def _describe(table: PaperTable, point: Point) -> tuple[str, dict[str, str]]:
+    """The training of a point as text, equal for equal work, and its rows by how they are scored."""
+    data, rows = table.find_cells(point.data, point.rows)
+    first = rows[0]
+    settings = {} if first.method == "ce" else first.settings
+    training = [
+        data.name, data.network, first.method, settings, "" if first.method == "ce" else table.metric,
+        dataclasses.asdict(table.protocol), point.stage, point.setting, point.seeds,
     ]  # fmt: skip
-    return json.dumps(parts, sort_keys=True, default=dict)
+    text = json.dumps(training, sort_keys=True, default=dict)
+    if point.stage == "grid":  # it only selects a setting, by the validation loss
+        return text, {}
+    ways = [json.dumps([row.settings, row.rule, row.raw, table.metric], sort_keys=True) for row in rows]
+    return text, dict(zip(ways, point.rows, strict=True))
 
 
 def _study_attributes(storage: StudyStorage, plan: StudyPlan) -> dict[str, Any]:

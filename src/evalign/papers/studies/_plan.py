@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from evalign.papers.tables import PaperData, PaperRow, PaperTable, grid_settings
@@ -31,20 +32,39 @@ class StudyPlan:
         return self.table.scale(self.scale).trials
 
     def cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
-        """Yield the cells whose data is available."""
+        """Yield the cells that are run: their data is available, and the scale does not skip them."""
         for data, row in self.table.cells():
-            if data.name in self.data:
+            if self._has_cell(data, row):
                 yield data, row
+
+    def _has_cell(self, data: PaperData, row: PaperRow) -> bool:
+        skipped = self.table.scale(self.scale).skips(data.name, row.name)
+        return data.name in self.data and row.applies_to(data) and not skipped
 
     def settings(self, data: PaperData, row: PaperRow) -> list[dict[str, Any]]:
         """Return the settings of a cell that are compared."""
         return grid_settings(self.table, self.scale, data, row)
 
+    @cached_property
+    def families(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """The rows of a dataset that are scores of the same networks, for each cell."""
+        families = {}
+        for data, row in self.cells():
+            settings = self.settings(data, row)
+            families[data.name, row.name] = tuple(
+                other.name
+                for other in self.table.rows
+                if other.is_trained_as(row)
+                and self._has_cell(data, other)
+                and self.settings(data, other) == settings
+            )
+        return families
+
     def grid_points(self, data: PaperData, row: PaperRow) -> list[Point]:
         """Return one point per setting of a cell, or none if there is only one setting."""
         settings = self.settings(data, row)
-        seeds = (self.seed * 1000,)
-        points = [Point("grid", data.name, row.name, setting, seeds) for setting in settings]
+        rows, seeds = self.families[data.name, row.name][:1], (self.seed * 1000,)
+        points = [Point("grid", data.name, rows, setting, seeds) for setting in settings]
         return points if len(points) > 1 else []
 
     def trial_points(self, data: PaperData, row: PaperRow, setting: Mapping[str, Any]) -> list[Point]:
@@ -52,7 +72,8 @@ class StudyPlan:
         seeds = [self.seed * 1000 + 1 + number for number in range(self.trials)]
         together = is_stackable(row, str(setting.get("network", data.network)))
         groups = [tuple(seeds)] if together else [(seed,) for seed in seeds]
-        return [Point("trial", data.name, row.name, setting, group) for group in groups]
+        rows = self.families[data.name, row.name]
+        return [Point("trial", data.name, rows, setting, group) for group in groups]
 
     def best_setting(
         self, data: PaperData, row: PaperRow, done: Mapping[str, Outcome | None]
@@ -69,22 +90,28 @@ class StudyPlan:
 
     def runnable_points(self, done: Mapping[str, Outcome | None]) -> list[Point]:
         """Return all points that can be run, given those that are done (None: failed)."""
-        points = []
-        for data, row in self.cells():
-            points += self.grid_points(data, row)
+        points: dict[str, Point] = {}
+        for data, row in self._trained_cells():
             setting = self.best_setting(data, row, done)
-            points += [] if setting is None else self.trial_points(data, row, setting)
-        return points
+            trials = [] if setting is None else self.trial_points(data, row, setting)
+            points |= {point.key: point for point in (*self.grid_points(data, row), *trials)}
+        return list(points.values())
 
     def count_points(self, done: Collection[str]) -> tuple[int, int]:
         """Return how many points are done, and how many there will be in total."""
         total = 0
         n_done = sum(key.startswith("trial") for key in done)
-        for data, row in self.cells():
+        for data, row in self._trained_cells():
             grid = self.grid_points(data, row)
             total += len(grid) + len(self.trial_points(data, row, self.settings(data, row)[0]))
             n_done += sum(point.key in done for point in grid)
         return n_done, total
+
+    def _trained_cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
+        """Yield one cell of each family."""
+        for data, row in self.cells():
+            if self.families[data.name, row.name][0] == row.name:
+                yield data, row
 
 
 def _loss(outcome: Outcome | None) -> float:

@@ -30,6 +30,9 @@ SILENCE = 10.0
 #: Seconds within which a worker that took a point must have sent its first heartbeat.
 FIRST_HEARTBEAT = 120.0
 
+#: Waiting points are read from the storage again and again: only so many are enqueued at a time.
+AHEAD = 50
+
 _PENDING = (TrialState.WAITING, TrialState.RUNNING)
 
 
@@ -88,7 +91,7 @@ class StudyQueue:
         self.study.set_user_attr("data", known)
 
     def fill(self) -> None:
-        """Enqueue all points; if another worker is doing so, wait for as long as it makes progress."""
+        """Enqueue the first points; if another worker is doing so, wait for as long as it makes progress."""
         if "filling" not in self.study.user_attrs:
             self.study.set_user_attr("filling", True)
         else:
@@ -101,7 +104,7 @@ class StudyQueue:
         self.study.set_user_attr("filled", True)
 
     def refill(self) -> int:
-        """Enqueue the points that can be run and are neither pending nor done, and return their number."""
+        """Enqueue the next points that can be run and are neither pending nor done; return their number."""
         # Optuna's retry callback covers only trials with a stale heartbeat: a point interrupted by Ctrl-C or
         # without a first heartbeat would be lost, and so would one if its retrying worker were killed too.
         fail_stale_trials(self.study)
@@ -112,9 +115,10 @@ class StudyQueue:
             for point in self.plan.runnable_points(progress.done)
             if point.key not in progress.done and point.key not in progress.pending
         ]
-        for point in missing:
+        following = missing[: max(0, AHEAD - len(progress.pending))]
+        for point in following:
             self.study.enqueue_trial({}, user_attrs={"key": point.key, "point": point.to_dict()})
-        return len(missing)
+        return len(following)
 
     def _fail_without_heartbeat(self) -> None:
         """Fail the trials of workers that died before their first heartbeat, which Optuna never fails."""

@@ -16,7 +16,11 @@ from evalign.papers.tables import Number, PaperColumn, PaperRow
 
 @dataclass(frozen=True)
 class Cell:
-    """The trials of a row on a dataset: their scores, the selected setting, and the errors."""
+    """The trials of a row on a dataset: their scores, the selected setting, and the errors.
+
+    `capped` counts the trials whose training was cut off by the maximum of epochs, `grid_capped` the
+    settings; `temperature` is the mean of the last temperatures of annealed trials.
+    """
 
     scores: list[dict[str, float]] = field(default_factory=list)
     setting: Mapping[str, Any] = field(default_factory=dict)
@@ -24,6 +28,9 @@ class Cell:
     epochs: float = math.nan
     done: bool = True
     curves: list[dict[str, list[float]]] = field(default_factory=list)
+    capped: int = 0
+    grid_capped: int = 0
+    temperature: float = math.nan
 
     def number(self, column: str) -> Number | None:
         """Return the mean and standard deviation over the trials; None if there are no trials."""
@@ -40,6 +47,8 @@ class StudyResults:
     plan: StudyPlan
     cells: dict[tuple[str, str], Cell]
     missing: dict[str, str]
+    #: The processor time of all points.
+    seconds: float = 0.0
 
     @property
     def complete(self) -> bool:
@@ -78,13 +87,19 @@ def collect_results(plan: StudyPlan, progress: StudyProgress, missing: dict[str,
         trials = [] if setting is None else plan.trial_points(data, row, setting)
         outcomes = [outcome for point in trials if (outcome := progress.done.get(point.key)) is not None]
         epochs = [count for outcome in outcomes for count in outcome.epochs]
+        coldest = [value for outcome in outcomes for value in outcome.temperatures]
+        compared = [outcome for point in grid if (outcome := progress.done.get(point.key)) is not None]
         points = (*grid, *trials)
         cells[data.name, row.name] = Cell(
-            [scores for outcome in outcomes for scores in outcome.scores],
+            [scores.get(row.name, {}) for outcome in outcomes for scores in outcome.scores],
             setting or {},
             [progress.errors[point.key] for point in points if point.key in progress.errors],
             float(np.mean(epochs)) if epochs else math.nan,
             bool(points) and all(point.key in progress.done for point in points),
             [curves for outcome in outcomes for curves in outcome.curves],
+            sum(cut for outcome in outcomes for cut in outcome.capped),
+            sum(cut for outcome in compared for cut in outcome.capped),
+            float(np.mean(coldest)) if coldest else math.nan,
         )
-    return StudyResults(plan, cells, missing)
+    seconds = sum(outcome.seconds for outcome in progress.done.values() if outcome is not None)
+    return StudyResults(plan, cells, missing, seconds)

@@ -11,8 +11,11 @@ from evalign.papers.tables._east import (
     EXTRA,
     FULL_BATCHES,
     MACRO_F1,
+    MEDIUM,
+    MEDIUM_BY_DATA,
     MULTICLASS,
     PAPER,
+    PROTOCOL,
     SMALL,
     SMALL_BY_DATA,
     aligned_for,
@@ -26,6 +29,7 @@ CITATION = (
 )
 #: As in EAST, but without annealing, and with twice the patience.
 FULL = {**{name: value for name, value in PAPER.items() if name != "decay"}, "patience": 100}
+NIGHT = {name: value for name, value in MEDIUM.items() if name != "decay"}
 
 
 def _fbeta_row(name: str, beta: float) -> PaperRow:
@@ -45,7 +49,9 @@ TABLE_1 = PaperTable(
     columns=(*DOG, MACRO_F1, *EXTRA),
     metric="f1",
     full=Scale(10, FULL, FULL_BATCHES),
+    medium=Scale(5, NIGHT, MEDIUM_BY_DATA),
     small=Scale(2, SMALL, SMALL_BY_DATA),
+    protocol=PROTOCOL,
     numbers=parse_numbers(
         [CIFAR.name, CALTECH.name],
         ["Precision (Dog)", "Recall (Dog)", "Macro F1-Score"],
@@ -74,7 +80,9 @@ TABLE_2 = PaperTable(
     ),
     columns=(PaperColumn("F1-Score", "f1"), PaperColumn("MCC", "mcc", extra=True), *EXTRA),
     full=Scale(10, FULL, FULL_BATCHES),
+    medium=Scale(5, NIGHT, MEDIUM_BY_DATA),
     small=Scale(2, SMALL, SMALL_BY_DATA),
+    protocol=PROTOCOL,
     numbers=parse_numbers(
         [data.name for data in BINARY],
         ["F1-Score"],

@@ -35,11 +35,34 @@ class PaperData:
 
 
 @dataclass(frozen=True)
+class Protocol:
+    """What a paper does at every scale: its optimiser, how it splits the data, and how it scales images.
+
+    The optimiser is AdamW, which is Adam if `weight_decay` is 0. With `split_per_trial` every trial has a
+    split of its own, drawn with its seed. With `official_test` the test part is the official one, if there
+    is one. With `unit_variance` the channels of images are centred and scaled to unit variance; otherwise
+    pixels are mapped to [-1, 1].
+    """
+
+    weight_decay: float = 0.01
+    split_per_trial: bool = False
+    official_test: bool = True
+    unit_variance: bool = False
+
+    def describe_split(self) -> str:
+        """Describe the splits in a few words."""
+        number = "a new one for each trial" if self.split_per_trial else "one for all trials"
+        test = "the official test part where there is one" if self.official_test else "64/16/20 of all rows"
+        return f"{number}, stratified, {test}"
+
+
+@dataclass(frozen=True)
 class PaperRow:
     """A row of a table: a loss (or an estimator) by name, with its settings.
 
-    With `rule`, decisions are made by a rule fitted on the validation part. `extra` marks rows that are
-    not in the paper. `data` names the datasets the row applies to; None means all of them.
+    With `rule`, decisions are made by a rule fitted on the validation part. With `raw`, the thresholds of
+    columns over thresholds are applied to the output of the network, not to its probability. `extra` marks
+    rows that are not in the paper. `data` names the datasets the row applies to; None means all of them.
     """
 
     name: str
@@ -48,12 +71,32 @@ class PaperRow:
     rule: bool = False
     extra: bool = False
     data: tuple[str, ...] | None = None
+    raw: bool = False
+
+    def applies_to(self, data: PaperData) -> bool:
+        """Whether the row is trained on a dataset."""
+        return self.data is None or data.name in self.data
+
+    def is_trained_as(self, other: PaperRow) -> bool:
+        """Whether both rows are scores of the same networks, which differ only in how they decide.
+
+        >>> ce, rule = PaperRow("CE", "ce"), PaperRow("CE + rule", "ce", {"metric": "mcc"}, rule=True)
+        >>> ce.is_trained_as(rule), ce.is_trained_as(PaperRow("Dice", "dice"))
+        (True, False)
+        """
+        if self == other:
+            return True
+        sides = [
+            {name: value for name, value in row.settings.items() if name not in ("metric", "betas")}
+            for row in (self, other)
+        ]
+        return self.method == other.method == "ce" and sides[0] == sides[1]
 
     def uses(self, setting: str, network: str) -> bool:
         """Whether a setting of the scale has any effect on this row with this network."""
         if self.method in ESTIMATORS:
             return setting == "rows"
-        if setting == "decay":
+        if setting in ("decay", "floor"):
             return self.method == "metric" and "step" not in self.settings
         return setting != "dropout" or network == "mlp"
 
@@ -85,12 +128,20 @@ class PaperColumn:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is computed: trials per cell, and the settings of all cells, of a dataset or of a row."""
+    """How much is computed: trials per cell, and the settings of all cells, of a dataset or of a row.
+
+    `skip` contains the cells that are not run, as pairs of a dataset (`""`: all of them) and a row.
+    """
 
     trials: int
     settings: Settings
     by_data: Mapping[str, Settings] = field(default_factory=dict)
     by_row: Mapping[str, Settings] = field(default_factory=dict)
+    skip: tuple[tuple[str, str], ...] = ()
+
+    def skips(self, data: str, row: str) -> bool:
+        """Whether a cell is not run."""
+        return (data, row) in self.skip or ("", row) in self.skip
 
 
 @dataclass(frozen=True)
@@ -105,6 +156,9 @@ class PaperTable:
     columns: tuple[PaperColumn, ...]
     full: Scale
     small: Scale
+    #: What two processors do in a night; None where `full` takes no longer.
+    medium: Scale | None = None
+    protocol: Protocol = Protocol()
     #: The metric for which rules are fitted, and on which boosters and "aligned" networks are trained.
     metric: str = "f1"
     #: (row, dataset, column) -> what the paper reports.
@@ -115,9 +169,15 @@ class PaperTable:
     #: Decimals of the paper's means.
     digits: int = 3
 
+    @property
+    def scales(self) -> dict[str, Scale]:
+        """The scales of this table by name, from the quickest to the paper's own."""
+        scales = {"small": self.small, "medium": self.medium, "full": self.full}
+        return {name: scale for name, scale in scales.items() if scale is not None}
+
     def scale(self, name: str) -> Scale:
-        """Return the scale `"small"` or `"full"`."""
-        return self.small if name == "small" else self.full
+        """Return a scale by name."""
+        return self.scales[name]
 
     @property
     def has_curves(self) -> bool:
@@ -128,20 +188,23 @@ class PaperTable:
         """Yield every dataset with every row that is trained on it, dataset by dataset."""
         for data in self.data:
             for row in self.rows:
-                if row.data is None or data.name in row.data:
+                if row.applies_to(data):
                     yield data, row
 
-    def find_cell(self, data: str, row: str) -> tuple[PaperData, PaperRow]:
-        """Return a dataset and a row of this table by their names."""
-        return next(cell for cell in self.cells() if (cell[0].name, cell[1].name) == (data, row))
+    def find_cells(self, data: str, rows: Sequence[str]) -> tuple[PaperData, list[PaperRow]]:
+        """Return a dataset and rows of this table by their names."""
+        known = {row.name: row for row in self.rows}
+        return next(one for one in self.data if one.name == data), [known[name] for name in rows]
 
     def identity(self, scale: str, seed: int) -> str:
         """A hash of the work: of what is computed, not of titles, notes or the paper's numbers."""
+        work = {name: value for name, value in vars(self.scale(scale)).items() if name != "skip"}
         parts = [
             [dataclasses.asdict(data) for data in self.data],
             [dataclasses.asdict(row) for row in self.rows],
             [dataclasses.asdict(column) for column in self.columns],
-            dataclasses.asdict(self.scale(scale)),
+            work,
+            dataclasses.asdict(self.protocol),
             [self.metric, scale, seed],
         ]
         text = json.dumps(parts, sort_keys=True, default=dict)

@@ -24,7 +24,7 @@ from evalign.losses import (
 from evalign.metrics import Metric
 from evalign.papers.data import Parts, class_index
 from evalign.papers.tables import PaperRow
-from evalign.softsets import LinearStep, SigmoidStep
+from evalign.softsets import LinearStep, SigmoidStep, Step
 
 #: The adversarial loss solves a problem whose cost grows with the cube of the batch size.
 ADVERSARIAL_BATCH = 20
@@ -34,9 +34,14 @@ def build_loss(row: PaperRow, parts: Parts) -> nn.Module:
     """Build the loss of a row."""
     settings = dict(row.settings)
     if row.method == "metric":
-        step = {"linear": LinearStep(0.2), "sigmoid": SigmoidStep(10), None: None}[settings.get("step")]
-        task, levels = settings.get("task", "auto"), settings.get("thresholds")
-        return MetricLoss(build_metric(row, parts), task=task, step=step, thresholds=levels)
+        return MetricLoss(
+            build_metric(row, parts, "f1"),
+            task=settings.get("task", "auto"),
+            step=_build_step(settings.get("step"), len(parts.class_names)),
+            thresholds=settings.get("thresholds"),
+            memory=settings.get("memory", 0.0),
+            anchor=settings.get("anchor", 0.0),
+        )
     if row.method == "ce":
         return nn.CrossEntropyLoss()
     if row.method == "dice":
@@ -46,7 +51,8 @@ def build_loss(row: PaperRow, parts: Parts) -> nn.Module:
     if row.method == "adversarial":
         return BlockwiseLoss(AdversarialLoss(settings["metric"]), ADVERSARIAL_BATCH)
     if row.method == "surrogate":
-        return SurrogateFBetaLoss(settings["beta"], float(parts.train.y.double().mean()))
+        rate = float(parts.train.y.double().mean())
+        return SurrogateFBetaLoss(settings["beta"], rate, settings.get("q", 0.0))
     if row.method in ("soft fbeta", "balanced soft fbeta"):
         weights = class_balanced_weights(parts.train.y, 2) if row.method.startswith("balanced") else None
         return SoftFBetaLoss(settings["beta"], class_weight=weights)
@@ -57,6 +63,28 @@ def build_loss(row: PaperRow, parts: Parts) -> nn.Module:
         "surrogate", "soft fbeta", "balanced soft fbeta", "balanced mae", "balanced ce",
     )  # fmt: skip
     raise expected("method", "to be a known loss", show(row.method), suggest(row.method, known))
+
+
+def _build_step(name: str | None, classes: int) -> Step | None:
+    """The step of a row; without one, the loss has a temperature and is annealed."""
+    steps: dict[str | None, Step | None] = {
+        None: None,
+        "linear": LinearStep(0.2),
+        "sigmoid": SigmoidStep(10),
+        "at 1/d": FixedThreshold(1 / classes),
+    }
+    return steps[name]
+
+
+class FixedThreshold:
+    """The linear step at the same threshold for every row, instead of the dynamic one."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold, self.step = threshold, LinearStep(0.2)
+
+    def __call__(self, probabilities: Tensor, threshold: Tensor | float) -> Tensor:
+        """Return the memberships; the dynamic threshold is ignored."""
+        return self.step(probabilities, self.threshold)
 
 
 def build_metric(row: PaperRow, parts: Parts, default: str = "") -> Metric:

@@ -16,6 +16,11 @@ from evalign.papers.data import Parts
 #: Images per block in evaluation: the first layers of a network take far more memory than its input.
 BLOCK = 256
 
+#: The hidden layers of feed-forward networks; "mlp" is that of EAST.
+_HIDDEN: dict[str, tuple[int, ...]] = {
+    "linear": (), "mlp 8": (8,), "mlp 32-16": (32, 16), "mlp": (512, 256, 128),
+}  # fmt: skip
+
 _IMAGE_NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "darknet19": networks.darknet19, "darknet_tiny": networks.darknet_tiny,
     "resnet18": networks.resnet18, "resnet34": networks.resnet34,
@@ -27,13 +32,13 @@ def build_network(name: str, parts: Parts, setting: Mapping[str, Any]) -> nn.Mod
     x, classes = parts.train.x, len(parts.class_names)
     if name == "btg_net":
         return TwoLogits(networks.btg_net(x.shape[-1]))
-    if name == "mlp":
-        return mlp(x.shape[-1], classes, dropout=setting.get("dropout", 0.0))
+    if name in _HIDDEN:
+        return mlp(x.shape[-1], classes, _HIDDEN[name], dropout=setting.get("dropout", 0.0))
     if name in ("graph_network", "graph_network_normed"):
         return PairLogits(networks.graph_network(x.shape[-1]), normed=name.endswith("normed"))
     if name in _IMAGE_NETWORKS:
         return BlockwiseNetwork(_IMAGE_NETWORKS[name](classes, channels=x.shape[1]))
-    known = ("btg_net", "graph_network", "graph_network_normed", "mlp", *_IMAGE_NETWORKS)
+    known = ("btg_net", "graph_network", "graph_network_normed", *_HIDDEN, *_IMAGE_NETWORKS)
     raise expected("network", "to be a known one", show(name), suggest(name, known))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from time import perf_counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from evalign.papers.tables import ESTIMATORS, PaperData, PaperRow, PaperTable
 from evalign.papers.training._curves import record_curves
 from evalign.papers.training._losses import build_metric
 from evalign.papers.training._predictions import ModelPredictions
-from evalign.papers.training._train import train_networks
+from evalign.papers.training._train import TrainedNetwork, TrainingTask, train_networks
 
 #: The share of the variance of images that their principal components explain (EAST, table 2).
 VARIANCE = 0.8
@@ -33,11 +33,14 @@ VARIANCE = 0.8
 
 @dataclass(frozen=True)
 class Point:
-    """A unit of work: its stage (`"grid"` or `"trial"`), its cell, its setting and its seeds."""
+    """A unit of work: its stage (`"grid"` or `"trial"`), dataset, rows, setting and seeds.
+
+    Several rows are scores of the same networks, which are trained once: those of the first row.
+    """
 
     stage: str
     data: str
-    row: str
+    rows: tuple[str, ...]
     setting: Mapping[str, Any] = field(hash=False)
     seeds: tuple[int, ...]
 
@@ -45,69 +48,104 @@ class Point:
     def key(self) -> str:
         """A text that identifies the point within its study."""
         setting = json.dumps(dict(self.setting), sort_keys=True)
-        return f"{self.stage} | {self.data} | {self.row} | {setting} | {list(self.seeds)}"
+        return f"{self.stage} | {self.data} | {', '.join(self.rows)} | {setting} | {list(self.seeds)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the point as plain data."""
-        return {**vars(self), "setting": dict(self.setting), "seeds": list(self.seeds)}
+        plain = {"rows": list(self.rows), "setting": dict(self.setting), "seeds": list(self.seeds)}
+        return {**vars(self), **plain}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Point:
         """Build a point from the result of `to_dict`."""
-        return cls(**{**values, "seeds": tuple(values["seeds"])})
+        return cls(**{**values, "rows": tuple(values["rows"]), "seeds": tuple(values["seeds"])})
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a point: the columns of each seed, the loss to select by, epochs and seconds.
+    """The outcome of a point: for each seed the columns by row, the loss to select by, epochs and time.
 
-    `curves` contains, for each seed, the columns with one value per epoch, if the table has any.
+    `seconds` is processor time, which neither other work on the machine nor a pause increases. `capped`
+    says of each seed whether its training was cut off by `max_epochs`, and `temperatures` has the last
+    temperature of those that are annealed. `curves` contains, for each seed, the columns with one value per
+    epoch, if the table has any.
     """
 
-    scores: list[dict[str, float]]
+    scores: list[dict[str, dict[str, float]]]
     valid_loss: float
     epochs: list[int]
-    seconds: float
+    seconds: float = 0.0
+    capped: list[bool] = field(default_factory=list)
+    temperatures: list[float] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     curves: list[dict[str, list[float]]] = field(default_factory=list)
 
 
 def run_point(table: PaperTable, point: Point, seed: int) -> Outcome:
     """Train and score a point; `seed` is that of the study and determines the split."""
-    data, row = table.find_cell(point.data, point.row)
-    rows = point.setting.get("rows")
+    data, rows = table.find_cells(point.data, point.rows)
+    start = process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if table.has_curves:
-            outcome = _run_curves(table, data, row, point)
-        elif row.method in ESTIMATORS:
-            outcome = _run_estimators(table, row, prepare(data.name, rows, seed), point)
+            outcome = _run_curves(table, data, rows[0], point)
+        elif rows[0].method in ESTIMATORS:
+            outcome = _run_estimators(table, rows[0], _prepare_parts(table, point, seed), point)
         else:
-            outcome = _run_networks(table, data, row, prepare(data.name, rows, seed), point)
-    outcome.warnings.extend(sorted({str(warning.message).splitlines()[0] for warning in caught}))
-    return outcome
+            outcome = _run_networks(table, data, rows, _prepare_parts(table, point, seed), point)
+    messages = sorted({str(warning.message).splitlines()[0] for warning in caught})
+    return replace(outcome, seconds=process_time() - start, warnings=messages)
 
 
-def _run_networks(table: PaperTable, data: PaperData, row: PaperRow, parts: Parts, point: Point) -> Outcome:
-    name = str(point.setting.get("network", data.network))
-    metric = build_metric(row, parts, table.metric)
+def _prepare_parts(table: PaperTable, point: Point, seed: int) -> tuple[Parts, ...]:
+    """The parts of each seed: one split for all, or a new one for each."""
+    limit, protocol = point.setting.get("rows"), table.protocol
+    if protocol.split_per_trial:
+        return prepare(point.data, limit, point.seeds, protocol)
+    return prepare(point.data, limit, (seed,), protocol) * len(point.seeds)
+
+
+def _run_networks(
+    table: PaperTable, data: PaperData, rows: Sequence[PaperRow], parts: Sequence[Parts], point: Point
+) -> Outcome:
+    first = rows[0]
+    network = str(point.setting.get("network", data.network))
+    metric = build_metric(first, parts[0], table.metric)
+    task = TrainingTask(first, network, metric, table.protocol.weight_decay)
     if any(column.source in ("time", "pace") for column in table.columns):
         # A first epoch that is not measured, for what a process does only once, such as imports.
-        train_networks(row, name, parts, {**point.setting, "max_epochs": 1}, metric, point.seeds)
-    models = train_networks(row, name, parts, point.setting, metric, point.seeds)
-    truth = parts.test.y.numpy().ravel()
-    scores = []
-    for model in models:
-        p = model.probabilities(parts.test.x).numpy()
+        train_networks(task, parts, {**point.setting, "max_epochs": 1}, point.seeds)
+    models = train_networks(task, parts, point.setting, point.seeds)
+    scores = [_score_rows(table, rows, *pair) for pair in zip(models, parts, strict=True)]
+    return Outcome(
+        scores,
+        float(np.mean([model.valid_loss for model in models])),
+        [model.epochs for model in models],
+        capped=[model.capped for model in models],
+        temperatures=[model.temperature for model in models if model.temperature is not None],
+    )
+
+
+def _score_rows(
+    table: PaperTable, rows: Sequence[PaperRow], model: TrainedNetwork, parts: Parts
+) -> dict[str, dict[str, float]]:
+    """The columns of every row that this network stands for."""
+    logits = model.logits(parts.test.x)
+    p, truth = logits.softmax(-1).numpy(), parts.test.y.numpy().ravel()
+    scores = {}
+    for row in rows:
         decisions = p.argmax(1)
         if row.rule:
-            valid_p = model.probabilities(parts.valid.x).numpy()
+            valid_p = model.logits(parts.valid.x).softmax(-1).numpy()
+            metric = build_metric(row, parts, table.metric)
             rule = fit_rule(valid_p, parts.valid.y.numpy().ravel(), metric, classes=range(p.shape[1]))
             decisions = rule.predict(p)
-        predictions = ModelPredictions(p, decisions, truth, model.seconds, model.epochs, by_rule=row.rule)
-        scores.append(predictions.scores(table.columns, parts.class_names))
-    loss = float(np.mean([model.valid_loss for model in models]))
-    return Outcome(scores, loss, [model.epochs for model in models], sum(model.seconds for model in models))
+        raw = (logits[:, 1] - logits[:, 0]).numpy() if row.raw else None
+        predictions = ModelPredictions(
+            p, decisions, truth, model.seconds, model.epochs, by_rule=row.rule, raw=raw
+        )
+        scores[row.name] = predictions.scores(table.columns, parts.class_names)
+    return scores
 
 
 def _run_curves(table: PaperTable, data: PaperData, row: PaperRow, point: Point) -> Outcome:
@@ -120,12 +158,19 @@ def _run_curves(table: PaperTable, data: PaperData, row: PaperRow, point: Point)
         [{} for _ in runs],
         float(np.mean([run.valid_loss for run in runs])),
         [run.epochs for run in runs],
-        sum(run.seconds for run in runs),
         curves=[run.curves for run in runs],
     )
 
 
-def _run_estimators(table: PaperTable, row: PaperRow, parts: Parts, point: Point) -> Outcome:
+def _run_estimators(table: PaperTable, row: PaperRow, parts: Sequence[Parts], point: Point) -> Outcome:
+    pairs = [_run_estimator(table, row, *pair) for pair in zip(parts, point.seeds, strict=True)]
+    scores, losses = zip(*pairs, strict=True)
+    return Outcome([{row.name: one} for one in scores], float(np.mean(losses)), [0] * len(scores))
+
+
+def _run_estimator(
+    table: PaperTable, row: PaperRow, parts: Parts, seed: int
+) -> tuple[dict[str, float], float]:
     x, y, valid_x, valid_y, test_x, truth = (
         array
         for part in (parts.train, parts.valid, parts.test)
@@ -134,18 +179,14 @@ def _run_estimators(table: PaperTable, row: PaperRow, parts: Parts, point: Point
     if row.method == "booster":  # it holds out rows by itself
         x, y = np.concatenate([x, valid_x]), np.concatenate([y, valid_y])
     metric = build_metric(row, parts, table.metric)
-    scores, losses, begin = [], [], perf_counter()
-    for seed in point.seeds:
-        model = _build_estimator(row, metric, parts.kind, seed)
-        start = perf_counter()
-        model.fit(x, y)
-        predictions = ModelPredictions(
-            model.predict_proba(test_x), model.predict(test_x), truth, perf_counter() - start, by_rule=True
-        )
-        scores.append(predictions.scores(table.columns, parts.class_names))
-        matrix = label_confusion(valid_y, model.predict(valid_x), None, range(len(parts.class_names)))
-        losses.append(1 - float(metric(matrix)))
-    return Outcome(scores, float(np.mean(losses)), [0] * len(scores), perf_counter() - begin)
+    model = _build_estimator(row, metric, parts.kind, seed)
+    start = perf_counter()
+    model.fit(x, y)
+    predictions = ModelPredictions(
+        model.predict_proba(test_x), model.predict(test_x), truth, perf_counter() - start, by_rule=True
+    )
+    matrix = label_confusion(valid_y, model.predict(valid_x), None, range(len(parts.class_names)))
+    return predictions.scores(table.columns, parts.class_names), 1 - float(metric(matrix))
 
 
 def _build_estimator(row: PaperRow, metric: Metric, kind: str, seed: int) -> Any:

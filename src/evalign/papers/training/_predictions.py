@@ -24,7 +24,8 @@ class ModelPredictions:
     """The predictions of a model on the test part, and the time its training took.
 
     With `by_rule` the decisions come from a rule or an estimator, for which a mean over thresholds has no
-    meaning: they are scored in every column.
+    meaning: they are scored in every column. `raw` are outputs to which the thresholds of columns over
+    thresholds are applied instead of the probabilities of class 1.
     """
 
     probabilities: NDArray[Any]
@@ -33,6 +34,7 @@ class ModelPredictions:
     seconds: float
     epochs: int = 0
     by_rule: bool = False
+    raw: NDArray[Any] | None = None
 
     def scores(self, columns: Sequence[PaperColumn], class_names: Sequence[str]) -> dict[str, float]:
         """Return the value of every column."""
@@ -55,7 +57,7 @@ class ModelPredictions:
 
     def _mean_over_thresholds(self, column: PaperColumn) -> float:
         """The mean of a metric of two classes over the thresholds 0.1, 0.2, ..., 0.9."""
-        positive = self.probabilities[:, 1]
+        positive = self.probabilities[:, 1] if self.raw is None else self.raw
         matrices = [self._confusion((positive >= level).astype(np.int64)) for level in BTG_THRESHOLDS]
         return float(metrics.as_metric(column.metric)(torch.stack(matrices)).mean())
 

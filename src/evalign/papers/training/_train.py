@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from evalign import metrics
 from evalign.estimators import PhaseSettings, build_phases
+from evalign.losses import MetricLoss
 from evalign.metrics import Metric
 from evalign.papers import networks
 from evalign.papers.data import Parts
@@ -25,54 +25,40 @@ from evalign.training import Fit, Phase, predict_logits
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    """A trained network, the loss by which settings are selected, and the epochs and seconds it took."""
+    """A trained network, the loss by which settings are selected, and the epochs and seconds it took.
+
+    `capped` says whether `max_epochs` cut its training off, and `temperature` is the last one, if annealed.
+    """
 
     network: nn.Module
     valid_loss: float
     epochs: int
     seconds: float
+    capped: bool
+    temperature: float | None = None
 
-    def probabilities(self, x: Any) -> Tensor:
-        """Return the probability of each class for each row, (n, d), or for each pair of a graph."""
-        logits = predict_logits(self.network, x).double()
-        return logits.movedim(1, -1).flatten(0, -2).softmax(-1)
+    def logits(self, x: Any) -> Tensor:
+        """Return the logits of each row, (n, d), or of each pair of a graph."""
+        return predict_logits(self.network, x).double().movedim(1, -1).flatten(0, -2)
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What is trained: the loss of a row, a network by name, and the metric that "aligned" trains on."""
+
+    row: PaperRow
+    network: str
+    metric: Metric
+    weight_decay: float = 0.01
 
 
 def train_networks(
-    row: PaperRow,
-    network: str,
-    parts: Parts,
-    setting: Mapping[str, Any],
-    metric: Metric,
-    seeds: Sequence[int],
+    task: TrainingTask, parts: Sequence[Parts], setting: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[TrainedNetwork]:
-    """Train one network per seed.
-
-    Rows that differ only in their rule share the networks trained with cross-entropy, which are cached.
-    """
-    if row.method == "ce" and set(row.settings) <= {"metric", "betas"}:
-        return _train_cross_entropy(network, parts, tuple(sorted(setting.items())), tuple(seeds))
-    return _train(row, network, parts, setting, metric, seeds)
-
-
-@lru_cache(maxsize=4)
-def _train_cross_entropy(
-    network: str, parts: Parts, setting: tuple[tuple[str, Any], ...], seeds: tuple[int, ...]
-) -> list[TrainedNetwork]:
-    return _train(PaperRow("CE", "ce"), network, parts, dict(setting), metrics.accuracy(), seeds)
-
-
-def _train(
-    row: PaperRow,
-    network: str,
-    parts: Parts,
-    setting: Mapping[str, Any],
-    metric: Metric,
-    seeds: Sequence[int],
-) -> list[TrainedNetwork]:
-    if is_stackable(row, network) and len(seeds) > 1:
-        return _train_stack(row, parts, setting, seeds)
-    return [_train_one(row, network, parts, setting, metric, seed) for seed in seeds]
+    """Train one network per seed, each on its own parts."""
+    if is_stackable(task.row, task.network) and len(seeds) > 1:
+        return _train_stack(task, parts, setting, seeds)
+    return [_train_one(task, *pair, setting) for pair in zip(parts, seeds, strict=True)]
 
 
 def is_stackable(row: PaperRow, network: str) -> bool:
@@ -85,55 +71,74 @@ def is_stackable(row: PaperRow, network: str) -> bool:
     return row.method == "ce" or (row.method == "metric" and "step" in row.settings)
 
 
-def _train_one(
-    row: PaperRow, network: str, parts: Parts, setting: Mapping[str, Any], metric: Metric, seed: int
-) -> TrainedNetwork:
+def _train_one(task: TrainingTask, parts: Parts, seed: int, setting: Mapping[str, Any]) -> TrainedNetwork:
     torch.manual_seed(seed)
-    model = build_network(network, parts, setting)
-    plan = _phases(row, parts, setting, metric)
-    score = metrics.f1() if metric.over_thresholds else metric  # `Fit` scores decisions
-    fit = Fit(model, parts.train, parts.valid, score, batch_size=setting["batch_size"], seed=seed)
+    model = build_network(task.network, parts, setting)
+    plan = _phases(task, parts, setting)
+    score = metrics.f1() if task.metric.over_thresholds else task.metric  # `Fit` scores decisions
+    fit = Fit(
+        model, parts.train, parts.valid, score,
+        batch_size=setting["batch_size"], seed=seed, weight_decay=task.weight_decay,
+    )  # fmt: skip
     start = perf_counter()
     fit.run(plan)
     seconds = perf_counter() - start
-    last = [epoch for epoch in fit.history if epoch["phase"] == plan[-1].name]
+    phases = [[epoch for epoch in fit.history if epoch["phase"] == phase.name] for phase in plan]
+    last = phases[-1]
     if plan[-1].by_metric:
         best = 1 - max(epoch["valid_metric"] for epoch in last)
     else:
         best = min(epoch["valid_loss"] for epoch in last)
-    return TrainedNetwork(model, best, len(fit.history), seconds)
+    capped = any(len(done) >= phase.max_epochs for done, phase in zip(phases, plan, strict=True))
+    loss = plan[-1].loss
+    annealed = isinstance(loss, MetricLoss) and loss.step is None
+    temperature = last[-1]["temperature"] if annealed else None
+    return TrainedNetwork(model, best, len(fit.history), seconds, capped, temperature)
 
 
-def _phases(row: PaperRow, parts: Parts, setting: Mapping[str, Any], metric: Metric) -> list[Phase]:
+def _phases(task: TrainingTask, parts: Parts, setting: Mapping[str, Any]) -> list[Phase]:
     rate, epochs, patience = (setting[name] for name in ("learning_rate", "max_epochs", "patience"))
-    if row.method == "aligned":
-        settings = PhaseSettings(metric, parts.train.y, len(parts.class_names), None, rate, epochs, patience)
+    classes = len(parts.class_names)
+    if task.row.method == "aligned":
+        settings = PhaseSettings(task.metric, parts.train.y, classes, None, rate, epochs, patience)
         return build_phases("aligned", settings)
-    decay = setting.get("decay", 0.8)
-    return [Phase(row.name, build_loss(row, parts), rate, epochs, patience, decay=decay)]
+    decay, floor = setting.get("decay", 0.8), setting.get("floor", 0.02)
+    loss = build_loss(task.row, parts)
+    phase = Phase(task.row.name, loss, rate, epochs, patience, decay=decay, floor=floor)
+    first = Phase("cross-entropy", nn.CrossEntropyLoss(), rate, epochs, patience)
+    return [first, phase] if task.row.settings.get("warm") else [phase]
 
 
 def _train_stack(
-    row: PaperRow, parts: Parts, setting: Mapping[str, Any], seeds: Sequence[int]
+    task: TrainingTask, parts: Sequence[Parts], setting: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[TrainedNetwork]:
-    """Train all trials as one stack, each with the random numbers it would draw alone."""
-    x, y = parts.train.x, parts.train.y
-    loss = OneLogitCrossEntropy() if row.method == "ce" else build_loss(row, parts)
+    """Train all trials as one stack, each on its parts and with the random numbers it would draw alone."""
+    x, y = (torch.stack([getattr(one.train, name) for one in parts]) for name in "xy")
+    valid_x, valid_y = (torch.stack([getattr(one.valid, name) for one in parts]) for name in "xy")
+    loss = OneLogitCrossEntropy() if task.row.method == "ce" else build_loss(task.row, parts[0])
     stack = networks.stack_networks(lambda: networks.btg_net(x.shape[-1]), seeds)
-    optimizer = torch.optim.AdamW(stack.parameters(), lr=setting["learning_rate"], weight_decay=1e-2)
+    optimizer = torch.optim.AdamW(
+        stack.parameters(), lr=setting["learning_rate"], weight_decay=task.weight_decay
+    )
     best = BestTrials(stack, setting["patience"])
+    trials = torch.arange(len(seeds)).unsqueeze(1)
     start, epochs = perf_counter(), 0
     while epochs < setting["max_epochs"] and not best.done:
         stack.train()
-        for index in torch.split(stack.draw_orders(len(y)), setting["batch_size"], dim=1):
+        for index in torch.split(stack.draw_orders(y.shape[1]), setting["batch_size"], dim=1):
             optimizer.zero_grad(set_to_none=True)
-            networks.trial_losses(loss, stack(x[index]), y[index]).sum().backward()  # type: ignore[no-untyped-call]
+            losses = networks.trial_losses(loss, stack(x[trials, index]), y[trials, index])
+            losses.sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         stack.eval()
         with torch.no_grad():
-            best.step(networks.trial_losses(loss, stack(parts.valid.x), parts.valid.y))
+            best.step(networks.trial_losses(loss, stack(valid_x), valid_y))
         epochs += 1
     best.restore()
     seconds = (perf_counter() - start) / len(seeds)
-    pairs = zip(stack.unstack(), best.losses.tolist(), strict=True)
-    return [TrainedNetwork(TwoLogits(network), value, epochs, seconds) for network, value in pairs]
+    ends = torch.where(best.running, epochs, best.epochs + 1 + best.patience).tolist()
+    trained = zip(stack.unstack(), best.losses.tolist(), ends, best.running.tolist(), strict=True)
+    return [
+        TrainedNetwork(TwoLogits(network), value, end, seconds, capped)
+        for network, value, end, capped in trained
+    ]
