@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -82,7 +83,11 @@ def wanted(files, tmp_path_factory):
     out = tmp_path_factory.mktemp("wanted") / "out.csv"
     command = ["predict", files.model, files.new_csv, f"--out={out}", "--proba", "--quiet"]
     assert evalign.cli.main([*map(str, command)]) == 0
-    with out.open(newline="") as file:
+    return read_pairs(out)
+
+
+def read_pairs(path):
+    with path.open(newline="") as file:
         return [(row["prediction"], {name: float(row[f"probability_{name}"]) for name in ("no", "yes")})
                 for row in csv.DictReader(file)]  # fmt: skip
 
@@ -239,9 +244,7 @@ def test_strange_values_are_what_predict_makes_of_them(server, files, tmp_path, 
     source.write_text("\n".join(lines) + "\n")
     assert run("predict", files.model, source, f"--out={out}", "--proba").status == 0
     answer = predict(server, f"[{','.join(lines)}]", JSON)
-    assert [row["probabilities"]["yes"] for row in answer["predictions"]] == pd.read_csv(
-        out, float_precision="round_trip"
-    )["probability_yes"].tolist()
+    assert as_pairs(answer) == read_pairs(out)
     assert len({row["probabilities"]["yes"] for row in answer["predictions"][:4]}) == 1  # all missing
 
 
@@ -273,45 +276,44 @@ HEAD = b"POST /predict HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type:
 
 
 def test_a_body_is_refused_before_it_is_read(server):
-    claimed = talk(server, HEAD + b"Content-Length: 99999999\r\n\r\n")
-    assert claimed.recv(100).startswith(b"HTTP/1.1 413")
-    claimed.close()
-    endless = talk(server, HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    with talk(server, HEAD + b"Content-Length: 99999999\r\n\r\n") as claimed:
+        assert claimed.recv(100).startswith(b"HTTP/1.1 413")
     block = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-    sent = 0
-    try:
-        while sent < 200:  # far more than the limit, if nobody stopped it
-            endless.sendall(block)
-            sent += 1
-        answer = endless.recv(100)
-    except (ConnectionError, TimeoutError):
-        answer = b""
-    endless.close()
+    sent, answer = 0, b""
+    with talk(server, HEAD + b"Transfer-Encoding: chunked\r\n\r\n") as endless:
+        with suppress(ConnectionError):  # the rest is not even received
+            while sent < 200:
+                endless.sendall(block)
+                sent += 1
+        with suppress(ConnectionError):
+            answer = endless.recv(100)
     assert sent < 200 or answer.startswith(b"HTTP/1.1 413")
     assert json.loads(send(server, "GET", "/health")[2]) == {"status": "ok"}
 
 
 def test_a_slow_body_is_given_up(server):
-    slow = talk(server, HEAD + b"Content-Length: 100\r\n\r\nvisits")
     start = time.monotonic()
-    assert receive(slow).startswith(b"HTTP/1.1 408")
+    with talk(server, HEAD + b"Content-Length: 100\r\n\r\nvisits") as slow:
+        assert receive(slow).startswith(b"HTTP/1.1 408")
     assert time.monotonic() - start < 10
-    slow.close()
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_requests_in_flight_are_answered_before_it_stops(serve, files, sent, status):
     process, address = serve()
     body = files.new_csv.read_bytes()
-    half = talk(address, HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:1000])
-    assert send(address, "GET", "/health")[0] == 200
-    ended = ThreadPoolExecutor(1).submit(process.ended, sent)
-    time.sleep(0.5)
-    half.sendall(body[1000:])
-    answer = receive(half)
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["predictions"]) == len(read(files.new_csv))
-    assert ended.result(30) == (status, ["evalign: Stopped."])
+    with (
+        ThreadPoolExecutor(1) as pool,
+        talk(address, HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:1000]) as half,
+    ):
+        assert send(address, "GET", "/health")[0] == 200
+        ended = pool.submit(process.ended, sent)
+        time.sleep(0.5)
+        half.sendall(body[1000:])
+        answer = receive(half)
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["predictions"]) == len(read(files.new_csv))
+        assert ended.result(30) == (status, ["evalign: Stopped."])
 
 
 def test_several_workers(serve, files, wanted):
@@ -319,7 +321,10 @@ def test_several_workers(serve, files, wanted):
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: predict(address, files.new_csv.read_bytes()), range(16)))
     assert all(as_pairs(answer) == wanted for answer in answers)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) >= 2  # and what Python needs to track them
     assert process.ended(signal.SIGTERM) == (143, ["evalign: Stopped."])
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
 def test_wrong_usage(fail, files, tmp_path, server):
