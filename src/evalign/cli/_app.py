@@ -287,6 +287,26 @@ def serve(
     serving.run(_console(as_json, quiet), options)
 
 
+@app.command(epilog="Example: evalign export model/ --onnx model.onnx")
+def export(
+    model: Folder,
+    onnx: Annotated[Path, typer.Option(help="The file to write.", show_default=False)],
+    verify: Verify = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a model as an ONNX file, from its columns to the class; requires the extra `onnx`.
+
+    The file is compared with the model in onnxruntime before it is written. What has no counterpart in ONNX, such
+    as a column of dates, is refused.
+    """
+    from evalign.cli import _export
+
+    options = _export.ExportOptions(model=model, onnx=onnx, verify=verify)
+    _export.run(_console(as_json, quiet), options)
+
+
 @app.command(epilog="Example: evalign evaluate model/ labelled.csv --out report/")
 def evaluate(
     model: Folder,

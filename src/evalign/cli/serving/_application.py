@@ -20,9 +20,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import evalign
+from evalign._files import MAX_JSON, read_file
 from evalign.cli.serving._batches import Batcher, Predictions
 from evalign.cli.serving._bodies import CSV, JSON, Intake, Refusal, choose_kind, parse_body
 from evalign.cli.serving._page import render_page
+from evalign.reports import Report, render_card
 from evalign.tables import TableModel
 
 logger = logging.getLogger("evalign.serve")
@@ -39,8 +41,6 @@ HEADERS = {
 }
 #: The bodies of all requests in work are together at most this many times as large as the largest one.
 MAX_BODIES = 8
-#: The most bytes of a model card that are shown.
-MAX_CARD = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def build_application(model: TableModel, limits: Limits, folder: Path | None = N
         docs_url=None,  # these pages would fetch their scripts from elsewhere
         redoc_url=None,
     )
-    facts, page = describe_model(model, limits, _read_card(folder)), render_page(model, limits.max_rows)
+    facts, page = describe_model(model, limits, _render_card(model, folder)), render_page(model, limits.max_rows)
     bodies = _describe_predict(model)
 
     @app.post("/predict", openapi_extra=bodies["request"], responses=bodies["responses"])
@@ -237,13 +237,14 @@ def describe_model(model: TableModel, limits: Limits, card: str) -> dict[str, An
     }
 
 
-def _read_card(folder: Path | None) -> str:
-    """The card in the folder, which anyone may have edited: it is only ever shown as text."""
-    try:
-        with (Path("") if folder is None else folder / "README.md").open("rb") as file:
-            return file.read(MAX_CARD).decode(errors="replace")
-    except OSError:
+def _render_card(model: TableModel, folder: Path | None) -> str:
+    """The model card, from the report whose checksum is verified; the card in the folder has none."""
+    path = None if folder is None else folder / "report.json"
+    if path is None or not path.is_file():
         return ""
+    rule = getattr(model.classifier, "rule_", None)
+    report = Report.from_json(read_file(path, MAX_JSON).decode())
+    return render_card(report, None if rule is None else model.threshold)
 
 
 def _describe_predict(model: TableModel) -> dict[str, Any]:
