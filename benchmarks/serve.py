@@ -5,7 +5,7 @@ port of the loopback interface, and sends requests from many clients, each of wh
 sends its next request when the last one is answered. Every answer is compared with the model's own. The
 clients run in this process and take about as much time as the server: more cores give more requests.
 
-    python benchmarks/serve.py [--clients 200] [--seconds 10] [--rows 1] [--workers 1] [--method lightgbm_rule]
+    python benchmarks/serve.py [--clients 200] [--seconds 10] [--rows 1] [--workers 1] [--method booster]
 """
 
 import argparse
@@ -41,13 +41,14 @@ class Tally:
     errors: dict[str, int] = field(default_factory=dict)
 
     def fail(self, reason: str) -> None:
+        """Count something that went wrong."""
         self.errors[reason] = self.errors.get(reason, 0) + 1
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> tuple[int, bytes]:
     """Send a request over an open connection, and return the status and the body of the answer."""
-    head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
+    head = "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     lines = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
     length = next(int(line.partition(":")[2]) for line in lines if line.startswith("content-length:"))
     return int(lines[0].split()[1]), await reader.readexactly(length)
@@ -90,7 +91,9 @@ def make_requests(model: TableModel, path: Path, rows: int) -> list[tuple[bytes,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rows", type=int, default=1)
@@ -116,7 +119,10 @@ def main() -> None:
             status = server.wait(60)
     p50, p99 = np.quantile(tally.seconds, [0.5, 0.99]) * 1000
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    print(f"{today}, {os.cpu_count()} cores ({platform.machine()}), load {os.getloadavg()[0]:.1f}, evalign {evalign.__version__}")
+    print(
+        f"{today}, {os.cpu_count()} cores ({platform.machine()}), load {os.getloadavg()[0]:.1f}, "
+        f"evalign {evalign.__version__}"
+    )
     print(f"{clients} clients, {options.rows} rows per request, {options.workers} workers, {options.method}")
     print(f"{len(tally.seconds):,} requests in {took:.1f} s: {len(tally.seconds) / took:,.0f} per second")
     print(f"p50 {p50:.0f} ms, p99 {p99:.0f} ms, errors {sum(tally.errors.values())} {tally.errors or ''}")

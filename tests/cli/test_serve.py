@@ -20,7 +20,7 @@ import evalign.cli
 from evalign.tables import TableModel, read
 
 pytest.importorskip("fastapi")
-from evalign.cli.serving._batches import Batcher  # noqa: E402
+from evalign.cli.serving._batches import Batcher
 
 MAIN = Path(evalign.cli.__file__).parents[1] / "__main__.py"
 LIMITS = ["--max-rows=1000", "--max-mb=1", "--timeout=1"]
@@ -35,11 +35,9 @@ def serve(script, files, tmp_path_factory):
         out = tmp_path_factory.mktemp("serve") / "out"
         words = ["serve", files.model, "--port=0", "--json", *options]
         process = script(MAIN, *words, stdout=out, imports=["evalign.cli.serving"])
-        end = time.monotonic() + 60
-        while not (out.exists() and out.read_text().endswith("}\n")):
-            assert process.poll() is None, process.errors
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        said = lambda: out.exists() and out.read_text().endswith("}\n")  # noqa: E731
+        assert wait_for(lambda: said() or process.poll() is not None, 60), "it says nothing"
+        assert said(), process.errors
         return process, urlsplit(json.loads(out.read_text())["url"])
 
     return start
@@ -170,7 +168,11 @@ def test_nothing_may_be_embedded_sniffed_or_read_from_elsewhere(server):
         assert "server" not in headers
         assert not [name for name in headers if name.startswith("access-control")]
     status, headers, _ = send(
-        server, "OPTIONS", "/predict", Origin="https://example.org", **{"Access-Control-Request-Method": "POST"}
+        server,
+        "OPTIONS",
+        "/predict",
+        Origin="https://example.org",
+        **{"Access-Control-Request-Method": "POST"},
     )
     assert status == 405
     assert not [name for name in headers if name.lower().startswith("access-control")]
@@ -237,7 +239,18 @@ def test_wrong_csv_is_refused_in_words(server, body, words):
 
 
 def test_strange_values_are_what_predict_makes_of_them(server, files, tmp_path, run):
-    strange = ["NaN", "Infinity", "-Infinity", "1e999", "1e300", "-1e300", "9" * 5000, "null", '"?"', '"  7 "']
+    strange = [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e999",
+        "1e300",
+        "-1e300",
+        "9" * 5000,
+        "null",
+        '"?"',
+        '"  7 "',
+    ]
     lines = [json.dumps({**ROW, "spent": 0, "more": [1]}).replace('"spent": 0', f'"spent": {one}')
              for one in strange]  # fmt: skip
     source, out = tmp_path / "rows.jsonl", tmp_path / "out.csv"
@@ -324,7 +337,22 @@ def test_several_workers(serve, files, wanted):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) >= 2  # and what Python needs to track them
     assert process.ended(signal.SIGTERM) == (143, ["evalign: Stopped."])
-    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert wait_for(lambda: not any(map(is_running, children)))
+
+
+def is_running(pid):
+    status = Path(f"/proc/{pid}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
 
 
 def test_wrong_usage(fail, files, tmp_path, server):
@@ -349,9 +377,7 @@ def write_key(folder):
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.generate().public_key()
-    pem = key.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     path = folder / "key.pub"
     path.write_bytes(pem)
     return path
@@ -369,7 +395,9 @@ def test_requests_are_gathered_and_one_that_fails_fails_alone():
     async def ask_all():
         batcher = Batcher(double, max_rows=10)
         batcher.start()
-        tables = [pd.DataFrame({"x": [float(start), start + 0.5]}) for start in [*range(9), -5, *range(10, 20)]]
+        tables = [
+            pd.DataFrame({"x": [float(start), start + 0.5]}) for start in [*range(9), -5, *range(10, 20)]
+        ]
         answers = await asyncio.gather(*map(batcher.predict, tables), return_exceptions=True)
         given_up = asyncio.create_task(batcher.predict(tables[0]))
         await asyncio.sleep(0)

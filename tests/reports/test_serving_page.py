@@ -16,14 +16,18 @@ from evalign.tables import Preparation, Schema, TableModel, write
 uvicorn = pytest.importorskip("uvicorn")
 from evalign.cli.serving._application import Limits, build_application  # noqa: E402
 
-HOSTILE = "<img src=x onerror=\"window.hit=1\">"
+HOSTILE = '<img src=x onerror="window.hit=1">'
 
 
 def train(labels):
     """A model of these classes, from a number and a category with names that must remain text."""
     generator = np.random.default_rng(0)
-    table = pd.DataFrame({"size, in m": generator.normal(size=300), HOSTILE: generator.choice(["a", "b"], 300)})
-    y = np.digitize(table["size, in m"] + generator.normal(0, 0.5, 300), np.linspace(-1, 1, len(labels) + 1)[1:-1])
+    table = pd.DataFrame(
+        {"size, in m": generator.normal(size=300), HOSTILE: generator.choice(["a", "b"], 300)}
+    )
+    y = np.digitize(
+        table["size, in m"] + generator.normal(0, 0.5, 300), np.linspace(-1, 1, len(labels) + 1)[1:-1]
+    )
     schema = Schema.infer(table.assign(y=y), "y")
     preparation = Preparation(schema).fit(table)
     classifier = MetricLinear("f1", random_state=0).fit(preparation.transform(table), y)
@@ -83,7 +87,9 @@ def texts(browser, selector):
 
 def counted(browser):
     names, numbers = texts(browser, "#counts dt"), texts(browser, "#counts dd")
-    return {name: int(number.split()[0].replace(",", "")) for name, number in zip(names, numbers, strict=True)}
+    return {
+        name: int(number.split()[0].replace(",", "")) for name, number in zip(names, numbers, strict=True)
+    }
 
 
 def count_names(names, labels):
@@ -168,8 +174,10 @@ def test_names_remain_text_and_a_phone_in_the_dark_suffices(show, two_classes):
     assert browser.ask("document.title") == "Predict kind & </title>"
     assert HOSTILE in texts(browser, "details th")
     assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
-    unnamed = "Array.from(document.querySelectorAll('button, input, textarea')).filter((one) =>" \
+    unnamed = (
+        "Array.from(document.querySelectorAll('button, input, textarea')).filter((one) =>"
         " !one.innerText && !(one.labels && one.labels.length)).map((one) => one.id)"
+    )
     assert browser.ask(unnamed) == []
 
 
@@ -179,6 +187,10 @@ def test_three_classes_have_no_threshold(show):
         browser = show(address)
         paste(browser, table.to_csv(index=False))
         assert counted(browser) == count_names(model.predict(table), model.labels)
-        assert texts(browser, "#head th")[2:] == ["probability of ant", "probability of bee", "probability of cat"]
+        assert texts(browser, "#head th")[2:] == [
+            "probability of ant",
+            "probability of bee",
+            "probability of cat",
+        ]
         assert browser.ask("document.getElementById('threshold')") is None
         browser.ask("window.stop()")

@@ -1,4 +1,4 @@
-"""A model as an ONNX file: onnxruntime predicts what the model does, and what cannot be converted is named."""
+"""A model as an ONNX file: onnxruntime predicts what the model does, and what does not convert is named."""
 
 from dataclasses import replace
 
@@ -108,7 +108,8 @@ def test_the_file_alone_suffices(linear):
         "city": ["Rome", "", "NA", "Atlantis", "7.0", "(missing)"],
     }  # fmt: skip
     columns = {
-        name: np.array(values, dtype=object if name == "city" else float)[:, None] for name, values in rows.items()
+        name: np.array(values, dtype=object if name == "city" else float)[:, None]
+        for name, values in rows.items()
     }
     labels, p = session.run(None, columns)
     names, wanted = model.predict_both(pd.DataFrame(rows))

@@ -275,8 +275,8 @@ def serve(
 ) -> None:
     """Serve a model over HTTP, with a page to try it; requires the extra `serve`.
 
-    POST /predict takes rows as JSON or CSV; GET /model describes the model, /health answers when it works, and
-    /openapi.json describes all of it to programs.
+    POST /predict takes rows as JSON or CSV; GET /model describes the model, /health answers when it works,
+    and /openapi.json describes all of it to programs.
     """
     from evalign.cli import serving
 
@@ -298,8 +298,8 @@ def export(
 ) -> None:
     """Write a model as an ONNX file, from its columns to the class; requires the extra `onnx`.
 
-    The file is compared with the model in onnxruntime before it is written. What has no counterpart in ONNX, such
-    as a column of dates, is refused.
+    The file is compared with the model in onnxruntime before it is written. What has no counterpart in ONNX,
+    such as a column of dates, is refused.
     """
     from evalign.cli import _export
 

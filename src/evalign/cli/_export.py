@@ -38,6 +38,6 @@ def run(console: Console, options: ExportOptions) -> None:
         write_file(options.onnx, content)
     console.print_json({"onnx": str(options.onnx), "bytes": len(content), **asdict(agreement)})
     console.print(
-        f"{options.onnx}: {len(content):,} bytes. On {agreement.rows:,} drawn rows, probabilities differ by at "
-        f"most {agreement.difference:.1e} from the model's, and {agreement.labels} labels differ."
+        f"{options.onnx}: {len(content):,} bytes. On {agreement.rows:,} drawn rows, probabilities differ by "
+        f"at most {agreement.difference:.1e} from the model's, and {agreement.labels} labels differ."
     )

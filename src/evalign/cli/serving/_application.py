@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import evalign
 from evalign._files import MAX_JSON, read_file
 from evalign.cli.serving._batches import Batcher, Predictions
-from evalign.cli.serving._bodies import CSV, JSON, Intake, Refusal, choose_kind, parse_body
+from evalign.cli.serving._bodies import CSV, JSON, Intake, RefusedError, choose_kind, parse_body
 from evalign.cli.serving._page import render_page
 from evalign.reports import Report, render_card
 from evalign.tables import TableModel
@@ -76,7 +76,8 @@ def build_application(model: TableModel, limits: Limits, folder: Path | None = N
         docs_url=None,  # these pages would fetch their scripts from elsewhere
         redoc_url=None,
     )
-    facts, page = describe_model(model, limits, _render_card(model, folder)), render_page(model, limits.max_rows)
+    facts = describe_model(model, limits, _render_card(model, folder))
+    page = render_page(model, limits.max_rows)
     bodies = _describe_predict(model)
 
     @app.post("/predict", openapi_extra=bodies["request"], responses=bodies["responses"])
@@ -108,8 +109,8 @@ def build_application(model: TableModel, limits: Limits, folder: Path | None = N
 
 
 def _add_handlers(app: FastAPI) -> None:
-    @app.exception_handler(Refusal)
-    async def _refuse(_: Request, refusal: Refusal) -> Response:
+    @app.exception_handler(RefusedError)
+    async def _refuse(_: Request, refusal: RefusedError) -> Response:
         headers = {"Retry-After": "1"} if refusal.status == 503 else None
         return JSONResponse({"detail": refusal.reason}, refusal.status, headers)
 
@@ -175,12 +176,12 @@ class Service:
         try:
             content = await self._limit(self._predict(body, kind, threshold), start, 503, busy)
         except ValueError as error:
-            raise Refusal(422, str(error)) from None
-        except Refusal:
+            raise RefusedError(422, str(error)) from None
+        except RefusedError:
             raise
         except Exception:
             logger.exception("A request failed.")
-            raise Refusal(500, "The model failed on these rows; the server's log says why.") from None
+            raise RefusedError(500, "The model failed on these rows; the server's log says why.") from None
         finally:
             self.intake.release(body)
         return Response(content, media_type=JSON)
@@ -189,8 +190,8 @@ class Service:
         left = start + self.limits.seconds - asyncio.get_running_loop().time()
         try:
             return await asyncio.wait_for(work, max(left, 0.0))
-        except asyncio.TimeoutError:  # noqa: UP041 - another class in Python 3.10
-            raise Refusal(status, reason) from None
+        except asyncio.TimeoutError:
+            raise RefusedError(status, reason) from None
 
     async def _predict(self, body: bytes, kind: str, threshold: float | None) -> bytes:
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ JSON, CSV = "application/json", "text/csv"
 MORE_COLUMNS = 1000
 
 
-class Refusal(Exception):
+class RefusedError(Exception):
     """A request that is not answered, with the status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -47,7 +47,7 @@ class Intake:
                 if len(body) > self.max_bytes:
                     raise self._refuse_size()
                 if self.held > self.max_total:
-                    raise Refusal(503, "The server is busy with other requests. Try again in a second.")
+                    raise RefusedError(503, "The server is busy with other requests. Try again in a second.")
         except BaseException:
             self.held -= len(body)
             raise
@@ -57,18 +57,20 @@ class Intake:
         """Forget a body that has been answered."""
         self.held -= len(body)
 
-    def _refuse_size(self) -> Refusal:
-        return Refusal(413, f"Expected a body of at most {self.max_bytes:,} bytes, but got a larger one.")
+    def _refuse_size(self) -> RefusedError:
+        return RefusedError(
+            413, f"Expected a body of at most {self.max_bytes:,} bytes, but got a larger one."
+        )
 
 
 def choose_kind(content_type: str, encoding: str) -> str:
     """The kind of a body by its headers."""
     if encoding.strip().lower() not in ("", "identity"):
-        raise Refusal(415, f"Expected a body without compression, but got {encoding[:40]!r}.")
+        raise RefusedError(415, f"Expected a body without compression, but got {encoding[:40]!r}.")
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in (JSON, CSV):
         got = repr(kind[:60]) if kind else "none"
-        raise Refusal(415, f"Expected the content type {JSON} or {CSV}, but got {got}.")
+        raise RefusedError(415, f"Expected the content type {JSON} or {CSV}, but got {got}.")
     return kind
 
 
@@ -98,7 +100,7 @@ def parse_body(body: bytes, kind: str, columns: Sequence[str], max_rows: int) ->
 
 def _check_rows(rows: int, most: int) -> None:
     if rows > most:
-        raise Refusal(413, f"Expected at most {most:,} rows per request, but got {rows:,}.")
+        raise RefusedError(413, f"Expected at most {most:,} rows per request, but got {rows:,}.")
 
 
 def _parse_json(body: bytes) -> list[Any]:

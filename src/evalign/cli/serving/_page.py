@@ -23,9 +23,11 @@ class Page:
 
 def render_page(model: TableModel, max_rows: int) -> Page:
     """Render the page of a model. Names from data only ever appear as text."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     style, script = read_style() + _read_resource("page.css"), _read_resource("page.js")
-    facts = {"classes": list(model.labels), "threshold": model.threshold}
+    facts: dict[str, object] = {"classes": list(model.labels), "threshold": model.threshold}
     html = environment.from_string(_read_resource("page.html.j2")).render(
         target=model.facts["target"],
         metric=model.facts["metric"],

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 
 from evalign.tables._model import TableModel
@@ -41,6 +40,8 @@ class Agreement:
 
 def compare_graph(content: bytes, model: TableModel, table: Any) -> Agreement:
     """Compare the predictions of an ONNX file, in onnxruntime, with those of its model on a table."""
+    import onnxruntime  # noqa: PLC0415 - it starts threads, which a process that forks later must not have
+
     converted = model.schema.convert(table)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     inputs = {}

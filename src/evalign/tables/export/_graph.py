@@ -51,8 +51,8 @@ class Graph:
     def add_texts(self, texts: Sequence[str]) -> str:
         """Add constant texts."""
         name = self._name()
-        content = [text.encode() for text in texts]
-        self.constants.append(helper.make_tensor(name, TensorProto.STRING, [len(content)], content))
+        array = np.array(list(texts), dtype=object)
+        self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
@@ -107,7 +107,9 @@ class Graph:
     def build(self, outputs: dict[str, tuple[str, int, list[Any]]], facts: dict[str, str]) -> Any:
         """Build the model with outputs by name: the tensor, its type and its shape."""
         renames = [helper.make_node("Identity", [own], [name]) for name, (own, _, _) in outputs.items()]
-        infos = [helper.make_tensor_value_info(name, *rest) for name, (_, *rest) in outputs.items()]
+        infos = [
+            helper.make_tensor_value_info(name, kind, shape) for name, (_, kind, shape) in outputs.items()
+        ]
         graph = helper.make_graph([*self.nodes, *renames], "evalign", self.inputs, infos, self.constants)
         opsets = [helper.make_opsetid(domain, version) for domain, version in OPSETS.items()]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="evalign", ir_version=IR_VERSION)
