@@ -21,6 +21,7 @@ from evalign.tables import TableModel, read
 
 pytest.importorskip("fastapi")
 from evalign.cli.serving._batches import Batcher
+from evalign.cli.serving._bodies import Intake, RefusedError
 
 MAIN = Path(evalign.cli.__file__).parents[1] / "__main__.py"
 LIMITS = ["--max-rows=1000", "--max-mb=1", "--timeout=1"]
@@ -415,3 +416,25 @@ def test_requests_are_gathered_and_one_that_fails_fails_alone():
             assert answer[1].shape == (2, 2)
     assert sizes == [10, 10, 2, 2, 2, 2, 2, 10, 10, 25]  # four batches; the one with -5 again, one by one
     assert last[0].tolist() == (2 * np.arange(25.0)).tolist()
+
+
+def test_all_bodies_together_are_limited():
+    intake = Intake(max_bytes=10, max_total=15)
+
+    async def blocks(*sizes):
+        for size in sizes:
+            yield bytes(size)
+
+    async def read_all():
+        first = await intake.read(blocks(4, 4), None)
+        with pytest.raises(RefusedError) as busy:
+            await intake.read(blocks(4, 4), None)
+        assert (busy.value.status, intake.held) == (503, 8)  # what was refused is no longer counted
+        for length, sizes in (("11", ()), (None, (6, 6))):
+            with pytest.raises(RefusedError) as large:
+                await intake.read(blocks(*sizes), length)
+            assert (large.value.status, intake.held) == (413, 8)
+        intake.release(first)
+        assert len(await intake.read(blocks(5, 5), "10")) == intake.held == 10
+
+    asyncio.run(read_all())
