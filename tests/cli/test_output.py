@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 import evalign.cli
@@ -328,3 +329,19 @@ def test_main_takes_the_arguments_of_the_process(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["evalign", "--version"])
     assert main() == 0
     assert capsys.readouterr().out == f"evalign {__version__}\n"
+
+
+def test_export_writes_what_predict_does_or_says_why_not(run, fail, files, tmp_path):
+    pytest.importorskip("onnxruntime")
+    out = tmp_path / "model.onnx"
+    assert "'since', a date" in fail("export", files.model, f"--onnx={out}")
+    assert not out.exists()
+    data = tmp_path / "plain.csv"
+    pd.read_csv(files.old_csv, sep=";", decimal=",").drop(columns="since").to_csv(data, index=False)
+    model = tmp_path / "model"
+    assert run("fit", data, "--target=churned", f"--out={model}", "--method=lightgbm_rule").status == 0
+    facts = json.loads(run("export", model, f"--onnx={out}", "--json").out)
+    assert facts["rows"] == 10_000
+    assert facts["difference"] < 1e-12
+    assert facts["bytes"] == out.stat().st_size
+    assert "Expected `onnx`" in fail("export", model, f"--onnx={tmp_path}")

@@ -73,12 +73,13 @@ class Browser:
                 return message["result"]
             self.events.append(message)
 
-    def open(self, path, width=1200, height=900, dark=False):
-        """Load a file in a window of this size, and wait until its scripts have run."""
+    def open(self, place, width=1200, height=900, dark=False):
+        """Load a file or an address in a window of this size, and wait until its scripts have run."""
         self.resize(width, height)
         self.prefer(dark)
         self.events.clear()
-        self.call("Page.navigate", url=Path(path).resolve().as_uri())
+        is_address = str(place).startswith("http://")
+        self.call("Page.navigate", url=place if is_address else Path(place).resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(json.loads(self.socket.recv()))
 
@@ -100,6 +101,18 @@ class Browser:
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"])
         return answer["result"].get("value")
+
+    def wait(self, expression, seconds=20):
+        """Wait until an expression is true."""
+        end = time.monotonic() + seconds
+        while not self.ask(expression):
+            assert time.monotonic() < end, f"{expression} is still false"
+            time.sleep(0.02)
+
+    def choose_file(self, id_, path):
+        """Choose a file in the input of this id, as a person does in a dialog."""
+        found = self.call("Runtime.evaluate", expression=f"document.getElementById('{id_}')")["result"]
+        self.call("DOM.setFileInputFiles", files=[str(path)], objectId=found["objectId"])
 
     def press(self, key, times=1):
         """Press a key on the focused element."""

@@ -265,6 +265,56 @@ def predict(
     _predict.run(_console(as_json, quiet), options)
 
 
+@app.command(epilog="Example: evalign serve model/ --port 8000")
+def serve(
+    model: Folder,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="The number of processes.")] = 1,
+    max_rows: Annotated[int, typer.Option(min=1, help="The most rows of a request.")] = 10_000,
+    max_mb: Annotated[int, typer.Option(min=1, help="The most megabytes of a request.")] = 10,
+    timeout: Annotated[float, typer.Option(min=0.1, help="The most seconds of a request.")] = 30.0,
+    verify: Verify = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Serve a model over HTTP, with a page to try it; requires the extra `serve`.
+
+    POST /predict takes rows as JSON or CSV; GET /model describes the model, /health answers when it works,
+    and /openapi.json describes all of it to programs.
+    """
+    from evalign.cli import serving
+
+    limits = serving.Limits(max_bytes=max_mb << 20, max_rows=max_rows, seconds=timeout)
+    options = serving.ServeOptions(
+        model=model, host=host, port=port, workers=workers, limits=limits, verify=verify
+    )
+    serving.run(_console(as_json, quiet), options)
+
+
+@app.command(epilog="Example: evalign export model/ --onnx model.onnx")
+def export(
+    model: Folder,
+    onnx: Annotated[Path, typer.Option(help="The file to write.", show_default=False)],
+    verify: Verify = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a model as an ONNX file, from its columns to the class; requires the extra `onnx`.
+
+    The file is compared with the model in onnxruntime before it is written. What has no counterpart in ONNX,
+    such as a column of dates, is refused.
+    """
+    from evalign.cli import _export
+
+    options = _export.ExportOptions(model=model, onnx=onnx, verify=verify)
+    _export.run(_console(as_json, quiet), options)
+
+
 @app.command(epilog="Example: evalign evaluate model/ labelled.csv --out report/")
 def evaluate(
     model: Folder,

@@ -18,7 +18,10 @@ FAILED, USAGE, VIOLATED, STOPPED, TERMINATED = 1, 2, 3, 130, 143
 LONGEST = 600
 
 #: The extra that installs a module; those not listed come with `cli`.
-EXTRAS = {"optuna": "papers", "matplotlib": "papers", "pooch": "data", "platformdirs": "data", "PIL": "data"}
+EXTRAS = {
+    "optuna": "papers", "matplotlib": "papers", "pooch": "data", "platformdirs": "data", "PIL": "data",
+    "fastapi": "serve", "starlette": "serve", "uvicorn": "serve", "onnx": "onnx", "onnxruntime": "onnx",
+}  # fmt: skip
 
 #: The command that runs, for the report.
 command_line: list[str] = []

@@ -7,10 +7,10 @@ from evalign.decisions._fit_rule import fit_rule
 from evalign.decisions._goal import ROUNDING, Goal, Standing
 from evalign.decisions._inputs import as_probabilities, as_targets
 from evalign.decisions._rule import DecisionRule, Gain
-from evalign.decisions._scaling import Scaling, fit_scaling
+from evalign.decisions._scaling import SMALLEST, Scaling, fit_scaling
 
 __all__ = [
-    "ROUNDING", "Calibration", "DecisionRule", "Evidence", "Gain", "Goal", "Scaling", "Standing",
+    "ROUNDING", "SMALLEST", "Calibration", "DecisionRule", "Evidence", "Gain", "Goal", "Scaling", "Standing",
     "as_probabilities", "as_targets", "expected_calibration_error", "fit_calibration", "fit_rule",
     "fit_scaling", "fit_temperature",
 ]  # fmt: skip

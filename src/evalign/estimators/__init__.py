@@ -1,5 +1,6 @@
 """The scikit-learn front: classifiers trained, boosted or decided by a metric."""
 
+from evalign.estimators._candidates import get_offsets
 from evalign.estimators._columns import TableEncoder, is_table
 from evalign.estimators._folds import Split, draw_shuffled, draw_splits
 from evalign.estimators._mlp import mlp
@@ -18,6 +19,6 @@ from evalign.estimators.persistence import SaveMixin, explain_damage
 __all__ = [
     "CatBoost", "MetricBooster", "MetricClassifier", "MetricDecision", "MetricLinear", "PhaseSettings",
     "SaveMixin", "Split", "TableEncoder", "build_phases", "check_targets", "draw_shuffled", "draw_splits",
-    "explain_damage", "find_fit_parameter", "is_table", "mlp", "name_last_step", "pack_classifier",
-    "predict_response", "route_parameters", "unpack_classifier",
+    "explain_damage", "find_fit_parameter", "get_offsets", "is_table", "mlp", "name_last_step",
+    "pack_classifier", "predict_response", "route_parameters", "unpack_classifier",
 ]  # fmt: skip

@@ -43,7 +43,7 @@ def render_page(report: Report) -> str:
     return template.render(
         report=report,
         policy=_content_policy(scripts),
-        style=Markup(_read_resource("page.css")),  # noqa: S704
+        style=Markup(read_style()),  # noqa: S704
         facts=_inline_json(report),
         plotly=Markup(scripts[0]),  # noqa: S704
         script=Markup(scripts[1]),  # noqa: S704
@@ -134,9 +134,22 @@ def _inline_json(report: Report) -> Markup:
     return Markup(text)  # noqa: S704
 
 
+def read_style() -> str:
+    """The style of all pages: colours for light and dark, text, tables and controls."""
+    return _read_resource("page.css")
+
+
+def hash_source(text: str) -> str:
+    """A script or style as a content security policy allows it: by its digest.
+
+    >>> hash_source("")
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+    """
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
 def _content_policy(scripts: list[str]) -> str:
     """Only these scripts run, and nothing is fetched from anywhere."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    sources = " ".join(f"'sha256-{digest}'" for digest in digests)
+    sources = " ".join(map(hash_source, scripts))
     rest = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     return f"default-src 'none'; script-src {sources}; {rest}"

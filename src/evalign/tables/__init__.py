@@ -6,7 +6,7 @@ from evalign.tables._drift import Counts, Drift, Profile
 from evalign.tables._labels import as_labels, drop_unlabelled, fingerprint
 from evalign.tables._model import TableModel, check_target, check_writable
 from evalign.tables._preparation import Preparation
-from evalign.tables._read import read, stream
+from evalign.tables._read import read, read_objects, read_text, stream
 from evalign.tables._schema import Schema
 from evalign.tables._source import hide_password, is_address
 from evalign.tables._write import SUFFIXES, write
@@ -14,5 +14,5 @@ from evalign.tables._write import SUFFIXES, write
 __all__ = [
     "SUFFIXES", "Column", "Counts", "Drift", "Preparation", "Profile", "Schema", "TableModel", "as_labels",
     "check_target", "check_writable", "drop_unlabelled", "fingerprint", "hide_password", "is_address", "read",
-    "read_private_key", "stream", "write",
+    "read_objects", "read_private_key", "read_text", "stream", "write",
 ]  # fmt: skip

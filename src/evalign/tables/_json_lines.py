@@ -39,7 +39,7 @@ def read_json_lines(text: Utf8Text) -> Generator[Any, None, None]:
             names = dict.fromkeys(name for one in objects for name in one)
         first += len(lines)
         if objects:
-            yield _to_batch(objects, names, text.name)
+            yield to_batch(objects, names, text.name)
 
 
 def _parse(line: bytes, number: int, name: str) -> dict[str, Any]:
@@ -57,7 +57,8 @@ def _parse(line: bytes, number: int, name: str) -> dict[str, Any]:
     return value
 
 
-def _to_batch(objects: Iterable[dict[str, Any]], names: dict[str, None], name: str) -> Any:
+def to_batch(objects: Iterable[dict[str, Any]], names: dict[str, None], name: str) -> Any:
+    """Convert objects with these names to a batch of text."""
     columns: dict[str, list[str]] = {column: [] for column in names}
     for one in objects:
         if not one.keys() <= names.keys():

@@ -107,8 +107,21 @@ class TableModel:
         """Return what `predict_both` does, of a table that `schema` has converted already."""
         X = self.preparation.encode(table)
         p = np.asarray(self.classifier.predict_proba(X))
+        if getattr(self.classifier, "rule_", None) is None:
+            return self._as_names(self.classifier.predict(X)), p
+        return self.decide(p), p
+
+    @property
+    def threshold(self) -> float | None:
+        """The probability from which the second of two classes is predicted; None with more classes."""
+        if len(self.labels) != 2:
+            return None
         rule = getattr(self.classifier, "rule_", None)
-        return self._as_names(self.classifier.predict(X) if rule is None else rule.predict(p)), p
+        return 0.5 if rule is None else float(rule.threshold)
+
+    def decide(self, probabilities: Floats) -> NDArray[Any]:
+        """Return the name of the class that the rule of the model decides for, row by row."""
+        return self._as_names(self.classifier.rule_.predict(probabilities))
 
     def with_threshold(self, threshold: float) -> TableModel:
         """Return a model of the same two classes that predicts the second from another probability on."""

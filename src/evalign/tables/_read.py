@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.parquet
 
 from evalign._errors import check_integer, expected
 from evalign.tables._excel import is_excel, read_excel
-from evalign.tables._json_lines import read_json_lines
+from evalign.tables._json_lines import read_json_lines, to_batch
 from evalign.tables._source import PeekableBytes, Utf8Text, describe_source, is_address, open_source
 from evalign.tables._sql import read_sql
 from evalign.tables._values import TEXT
@@ -67,6 +67,26 @@ def stream(source: Any, rows: int = 50_000, query: str | None = None) -> Generat
                 yield _to_frame(table.slice(0, rows), start)
                 pending, start = table.slice(rows).to_batches(), start + rows
         yield _to_frame(pa.Table.from_batches(pending), start)
+
+
+def read_text(content: bytes, name: str = "the text") -> Any:
+    r"""Read CSV or JSON lines from bytes; nothing is unpacked, so that few bytes cannot become many.
+
+    >>> read_text(b"age,city\n41,Rome\n").to_dict("list")
+    {'age': ['41'], 'city': ['Rome']}
+    """
+    with closing(_read_text(Utf8Text(io.BytesIO(content), name))) as batches:
+        return _to_frame(pa.Table.from_batches(list(_check_batches(batches, name))))
+
+
+def read_objects(objects: Sequence[dict[str, Any]], name: str = "the objects") -> Any:
+    """Read rows that `json.loads` parsed as JSON lines are read: with numbers as text.
+
+    >>> read_objects([{"age": "41", "member": True}, {"age": None}]).to_dict("list")
+    {'age': ['41', ''], 'member': ['true', '']}
+    """
+    names = dict.fromkeys(column for one in objects for column in one)
+    return _to_frame(pa.Table.from_batches([to_batch(objects, names, name)]))
 
 
 @contextmanager
