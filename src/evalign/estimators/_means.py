@@ -22,7 +22,7 @@ _PARTS = 5
 
 
 class TargetMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Replace columns of codes 0, 1, ... by the share of each class among the rows with the same code.
+    """Replace columns of codes 0, 1, ... by the shares of the classes among the rows with the same code.
 
     The n rows with a code count as much as K rows with the share p of all rows: (n p_code + K p) / (n + K),
     where K is the variance within codes over the variance between them (Buehlmann's credibility). Unknown
@@ -30,8 +30,12 @@ class TargetMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     trained on them does not see the row's own class. Two classes give one column per code, the share of the
     second; more classes give one column per class.
 
+    The shares come first. With `keep`, the codes come before them, for trees that split categories natively:
+    these see what the shares do not, such as an effect of another column that differs between categories.
+
     Args:
         categorical: The places of the columns with codes.
+        keep: Keep the codes.
 
     Attributes:
         means_: For each column, the shares by code, and in the last row those of all rows.
@@ -46,8 +50,9 @@ class TargetMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [0.5 , 7.  ]])
     """
 
-    def __init__(self, categorical: tuple[int, ...] = ()) -> None:
+    def __init__(self, categorical: tuple[int, ...] = (), keep: bool = False) -> None:
         self.categorical = categorical
+        self.keep = keep
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the shares of the classes."""
@@ -85,12 +90,15 @@ class TargetMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return codes.astype(np.int64)
 
     def _replace(self, X: Floats, shares: Floats) -> Floats:
-        """Put the shares before the other columns."""
-        return np.concatenate([shares, np.delete(X, list(self.categorical), axis=1)], axis=1)
+        places = list(self.categorical)
+        kept = [X[:, places]] if self.keep else []
+        return np.concatenate([*kept, shares, np.delete(X, places, axis=1)], axis=1)
 
     @classmethod
-    def restore(cls, categorical: tuple[int, ...], means: Sequence[Any], n_features: int) -> TargetMeans:
-        """Build fitted means from `categorical`, `means_` and `n_features_in_`, checking every part."""
+    def restore(
+        cls, categorical: tuple[int, ...], keep: bool, means: Sequence[Any], n_features: int
+    ) -> TargetMeans:
+        """Build fitted means from settings, `means_` and `n_features_in_`, checking every part."""
         places = list(categorical)
         valid = (
             all(type(place) is int and 0 <= place < n_features for place in places)
@@ -101,7 +109,7 @@ class TargetMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not valid:
             raise expected("folder", "with means of its categories", "others")
-        restored = cls(tuple(places))
+        restored = cls(tuple(places), bool(keep))
         restored.means_, restored.n_features_in_ = list(means), n_features
         return restored
 
@@ -109,7 +117,8 @@ class TargetMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def _indicate_classes(y: Any) -> Floats:
     """One column per class with 1 for its rows; of two classes, only the second."""
     classes, places = np.unique(column_or_1d(y), return_inverse=True)
-    return (places[:, None] == np.arange(min(1, len(classes) - 1), len(classes))[None]).astype(np.float64)
+    wanted = np.arange(len(classes))[1 if len(classes) == 2 else 0 :]
+    return (places[:, None] == wanted).astype(np.float64)
 
 
 def _find_shares(codes: Indices, targets: Floats) -> Floats:

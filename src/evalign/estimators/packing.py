@@ -42,7 +42,12 @@ def pack_classifier(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         means: TargetMeans = model[0]
         inner, parts = pack_classifier(model[1:] if len(model) > 2 else model[-1])
         arrays = {str(place): array for place, array in enumerate(means.means_)}
-        facts = {"kind": MEANS, "categorical": list(means.categorical), "n_features": means.n_features_in_}
+        facts = {
+            "kind": MEANS,
+            "categorical": list(means.categorical),
+            "keep": means.keep,
+            "n_features": means.n_features_in_,
+        }
         return {**facts, "classifier": inner}, {**parts, f"{MEANS}.safetensors": pack_arrays(arrays)}
     return pack_estimator(model, TRUSTED)
 
@@ -55,7 +60,7 @@ def unpack_classifier(facts: dict[str, Any], parts: dict[str, bytes]) -> Any:
     if kind == MEANS:
         arrays = unpack_arrays(parts[f"{MEANS}.safetensors"])
         own = [arrays[str(place)] for place in range(len(arrays))]
-        means = TargetMeans.restore(tuple(facts["categorical"]), own, int(facts["n_features"]))
+        means = TargetMeans.restore(tuple(facts["categorical"]), facts["keep"], own, int(facts["n_features"]))
         if facts["classifier"]["kind"] == MEANS:
             raise expected("folder", "with means of its categories once", "twice")
         inner = unpack_classifier(facts["classifier"], parts)

@@ -170,11 +170,12 @@ def _encode(build: Builder, seed: int | None) -> Any:
 
 
 def _suit_codes(build: Builder, categorical: tuple[int, ...], seed: int | None) -> Any:
-    """Build a method; LightGBM splits codes natively, the others get the means of the target."""
+    """Build a method that gets means of the target for codes; LightGBM splits the codes natively, too."""
     estimator = build(seed)
-    if isinstance(estimator, MetricBooster):
-        return estimator.set_params(categorical_features=categorical)
-    return _make_pipeline(TargetMeans(categorical), estimator)
+    is_native = isinstance(estimator, MetricBooster)
+    if is_native:
+        estimator.set_params(categorical_features=tuple(range(len(categorical))))
+    return _make_pipeline(TargetMeans(categorical, keep=is_native), estimator)
 
 
 def _check_weights(name: str, method: Any) -> None:

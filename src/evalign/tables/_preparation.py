@@ -147,9 +147,10 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _name_codes(self) -> list[str]:
         if self.means_ is None:
             return self._names("many")
+        kept = self._names("many") if self.means_.keep else []
         widths = [means.shape[1] for means in self.means_.means_]
-        return [
-            column if width == 1 else f"{column}: class {number}"
+        return kept + [
+            f"{column}: share" if width == 1 else f"{column}: share of class {number}"
             for column, width in zip(self._names("many"), widths, strict=True)
             for number in range(width)
         ]
@@ -167,7 +168,7 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         facts = {
             "timed": self.timed_, "missing": self.missing_, "medians": self.medians_.tolist(),
             "frequent": self.frequent_, "has_rare": self.has_rare_, "levels": self.levels_,
-            "has_means": self.means_ is not None,
+            "means": None if self.means_ is None else {"keep": self.means_.keep},
         }  # fmt: skip
         arrays = {
             f"text {place} {name}": array
@@ -209,10 +210,10 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for place, column in enumerate(texts)
         ]
         new.means_ = None
-        if facts["has_means"]:
+        if facts["means"] is not None:
             own = [arrays[f"means {place}"] for place in new.categorical]
             width = new._count_features()
-            new.attach(TargetMeans.restore(new.categorical, own, width))
+            new.attach(TargetMeans.restore(new.categorical, facts["means"]["keep"], own, width))
         return new
 
     def _count_features(self) -> int:
