@@ -87,7 +87,7 @@ class TargetMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         codes = X[:, list(self.categorical)]
         if (codes < 0).any() or (codes > np.iinfo(np.int32).max).any():
             raise expected("X", "with codes from 0 on", codes.min())
-        return codes.astype(np.int64)
+        return np.asarray(codes, dtype=np.int64)
 
     def _replace(self, X: Floats, shares: Floats) -> Floats:
         places = list(self.categorical)

@@ -61,6 +61,8 @@ class Column:
         >>> Column("age", "number").convert(pd.Series(["41", "?"])).tolist()
         [41.0, nan]
         """
+        if self.kind == "number" and getattr(values, "dtype", None) == np.float64:
+            return _values.as_finite(values)  # of many columns, most are converted already
         raw = _values.as_arrow(values)
         if self.kind in ("category", "text"):
             return pd.Series(_values.as_categories(raw), dtype=object)  # not pandas' own type of text

@@ -115,16 +115,16 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         numbers = self._numbers(table)
         gaps = np.isnan(numbers)
+        codes = zip(self._names("many"), self.levels_, strict=True)
+        few = zip(self._names("few"), self.frequent_, self.has_rare_, strict=True)
+        texts = zip(self._names("text"), self.texts_, strict=True)
         blocks = [
-            *(_find_codes(levels, table[name], len(levels))[:, None]
-              for name, levels in zip(self._names("many"), self.levels_, strict=True)),
+            *(_find_codes(levels, table[name], len(levels))[:, None] for name, levels in codes),
             np.where(gaps, self.medians_, numbers),
             gaps[:, self.missing_],
-            *(_indicate(table[name], *known) for name, *known in
-              zip(self._names("few"), self.frequent_, self.has_rare_, strict=True)),
-            *(text.transform(table[name].to_numpy())
-              for name, text in zip(self._names("text"), self.texts_, strict=True)),
-        ]  # fmt: skip
+            *(_indicate(table[name], frequent, has_rare) for name, frequent, has_rare in few),
+            *(text.transform(table[name].to_numpy()) for name, text in texts),
+        ]
         matrix: Floats = np.concatenate(blocks, axis=1, dtype=np.float64)
         return matrix if self.means_ is None or not len(matrix) else self.means_.transform(matrix)
 
@@ -237,7 +237,7 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             parts += [seconds / 86_400, dates.month.to_numpy(), dates.day_of_week.to_numpy()]
             parts += [seconds % 86_400 / 3_600] if name in self.timed_ else []
         numbers = np.column_stack(parts) if parts else np.empty((len(table), 0))
-        return np.clip(numbers, -_LARGEST, _LARGEST, dtype=np.float64)
+        return np.asarray(np.clip(numbers, -_LARGEST, _LARGEST), dtype=np.float64)
 
 
 def _describe_kind(column: Any) -> str:

@@ -59,10 +59,9 @@ class TextFeatures:
         n_directions = min(_MAX_DIRECTIONS, len(known) - 1, len(texts) - 1)
         if n_directions < 1:
             return start
-        rows = slice(None)
         if len(texts) > _MAX_ROWS:
-            rows = np.sort(np.random.default_rng(0).choice(len(texts), _MAX_ROWS, replace=False))
-        _, sizes, directions = randomized_svd(start._weigh(counts[rows]), n_directions, random_state=0)
+            counts = counts[np.sort(np.random.default_rng(0).choice(len(texts), _MAX_ROWS, replace=False))]
+        _, sizes, directions = randomized_svd(start._weigh(counts), n_directions, random_state=0)
         found = directions[sizes > 1e-6 * sizes[0]] if sizes[0] > 0 else empty
         return cls(by_character, known, weights, found.astype(np.float32))
 
