@@ -118,7 +118,7 @@ def _indicate_classes(y: Any) -> Floats:
     """One column per class with 1 for its rows; of two classes, only the second."""
     classes, places = np.unique(column_or_1d(y), return_inverse=True)
     wanted = np.arange(len(classes))[1 if len(classes) == 2 else 0 :]
-    return (places[:, None] == wanted).astype(np.float64)
+    return np.asarray(places[:, None] == wanted, dtype=np.float64)
 
 
 def _find_shares(codes: Indices, targets: Floats) -> Floats:
