@@ -39,7 +39,9 @@ def unpack_estimator(facts: dict[str, Any], parts: dict[str, bytes], trusted: Se
     if kind == ARRAYS:
         return unpack_arrays_of(facts["estimator"], unpack_arrays(parts[f"{_PART}.safetensors"]))
     if kind != SKOPS:
-        raise expected("folder", f"with classifiers that are known, {ARRAYS} or {SKOPS}", show(kind)[:80])
+        raise expected(
+            "folder", f"with classifiers of the kind {ARRAYS} or {SKOPS}, or ours", show(kind)[:80]
+        )
     model = unpack_skops(parts[f"{_PART}.skops"], trusted)
     _check_trees(model)
     return model

@@ -409,6 +409,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
         super()._set_fitted_state(facts, parts)
+        self.categorical_features = tuple(self.categorical_features)  # JSON has lists only
         stages: Any = [
             _restore_stages(number, weights, parts, self.n_features_in_)
             for number, weights in enumerate(facts["weights"])
