@@ -14,7 +14,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
+from safetensors import numpy as numpy_safetensors
 from safetensors.torch import load as read_safetensors
 from safetensors.torch import save as write_safetensors
 from torch import Tensor
@@ -34,7 +37,9 @@ except ImportError:  # on Windows, drafts of killed processes stay
 #:    present names; tensors among the other parts of a bundle.
 #: 4. Rules that calibrate probabilities first; ensembles, which contain classifiers; fold models in place of
 #:    trials for `AutoClassifier`.
-FORMAT = 4
+#: 5. Forests, linear models of scikit-learn and the preparation of tables as arrays; codes of many
+#:    categories, and texts.
+FORMAT = 5
 
 #: Settings that were renamed in format 3.
 _RENAMED_SETTINGS = {"lr": "learning_rate", "bags": "n_bags"}
@@ -51,7 +56,7 @@ def check_format(version: Any, argument: str) -> None:
 
     >>> check_format(99, "folder")
     Traceback (most recent call last):
-    ValueError: Expected `folder` of format 4 or older, but got 99. Upgrade evalign.
+    ValueError: Expected `folder` of format 5 or older, but got 99. Upgrade evalign.
     """
     if type(version) is not int or version < 1:
         raise expected(argument, "with a format number", show(version)[:80])
@@ -63,12 +68,12 @@ def upgrade(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of a rule or classifier of an older format as this version writes them.
 
     >>> upgrade({"format": 1, "missed": {}})
-    {'format': 4, 'violations': {}, 'scaling': None, 'gain': None}
+    {'format': 5, 'violations': {}, 'scaling': None, 'gain': None}
     """
     version = facts["format"]
-    if version == FORMAT:
-        return facts
     facts = {**facts, "format": FORMAT}
+    if version >= 4:  # facts that were added since are optional
+        return facts
     if "missed" in facts:
         facts["violations"] = facts.pop("missed")
     if "violations" in facts:  # a rule
@@ -154,6 +159,23 @@ def unpack_tensors(content: bytes) -> dict[str, Tensor]:
         return read_safetensors(content)
     except SafetensorError as error:
         raise expected("folder", "with readable tensors", repr(error)[:200]) from None
+
+
+def pack_arrays(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Pack arrays by name in the form of safetensors."""
+    return bytes(numpy_safetensors.save({name: np.ascontiguousarray(one) for name, one in arrays.items()}))
+
+
+def unpack_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """Unpack what `pack_arrays` wrote.
+
+    >>> unpack_arrays(pack_arrays({"a": np.arange(2)}))["a"].tolist()
+    [0, 1]
+    """
+    try:
+        return dict(numpy_safetensors.load(content))
+    except (SafetensorError, TypeError, ValueError, KeyError) as error:
+        raise expected("folder", "with readable arrays", repr(error)[:200]) from None
 
 
 def _make_folder(folder: Path) -> None:

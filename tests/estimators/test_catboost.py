@@ -65,9 +65,9 @@ def test_validation_data_stop_the_rounds():
 def test_files_and_forged_ones():
     X, y = draw(3)
     model = CatBoost(n_estimators=10, n_jobs=1, random_state=0).fit(X, y)
-    facts, parts, suffix = pack_classifier(model)
+    facts, parts = pack_classifier(model)
+    assert list(parts) == ["estimator.skops"]
     loaded = unpack_classifier(facts, parts)
-    assert suffix == ".skops"
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     trees = model.trees_
     for change in (

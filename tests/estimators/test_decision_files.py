@@ -54,7 +54,7 @@ def test_loaded_equals_saved(tmp_path, estimator, cv, classes):
 def test_classifiers_that_cannot_be_saved_safely_are_rejected(tmp_path):
     X, y = data()
     for estimator, message in [
-        (KNeighborsClassifier(), "own types, to be saved, but got sklearn"),
+        (KNeighborsClassifier(), "own types or ours, to be saved, but got sklearn"),
         (BaggingClassifier(n_estimators=2, max_features=0.5, random_state=0), "trees of 6 features"),
     ]:
         model = MetricDecision(estimator, "f1", cv=2, random_state=0).fit(X, y)
@@ -64,12 +64,13 @@ def test_classifiers_that_cannot_be_saved_safely_are_rejected(tmp_path):
 
 
 def replace_estimator(folder, content):
-    """Replace the estimator by other content, with its checksum."""
+    """Replace the estimator by an archive of skops, with its checksum."""
     facts = json.loads((folder / "model.json").read_text())
     digest = hashlib.sha256(content).hexdigest()
     file = f"model-{digest[:16]}.skops"
     (folder / file).write_bytes(content)
-    facts["parts"]["estimator"] = {"file": file, "sha256": digest}
+    facts["estimator"] = {"kind": "skops"}
+    facts["parts"] = {"estimator.skops": {"file": file, "sha256": digest}}
     (folder / "model.json").write_text(json.dumps(facts))
 
 
@@ -134,7 +135,7 @@ def test_other_classes_and_a_changed_file_are_rejected(tmp_path):
     X, y = data()
     forest().fit(X, y).save(tmp_path)
     other = forest().fit(X, np.where(y == "no", "nein", "ja"))
-    part = next(tmp_path.glob("*.skops"))
+    part = next(tmp_path.glob("*.safetensors"))
     whole = part.read_bytes()
     part.write_bytes(whole[:-1] + b"x")
     with pytest.raises(ValueError, match="another checksum"):
@@ -146,7 +147,7 @@ def test_other_classes_and_a_changed_file_are_rejected(tmp_path):
 
 def test_the_archive_is_compressed(tmp_path):
     X, y = data()
-    forest().fit(X, y).save(tmp_path)
+    MetricDecision(LinearSVC(random_state=0), "f1", cv=2, random_state=0).fit(X, y).save(tmp_path)
     with zipfile.ZipFile(next(tmp_path.glob("*.skops"))) as archive:
         assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_DEFLATED}
 

@@ -15,8 +15,9 @@ import skops.io
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 from evalign import _files, _skops
 from evalign.estimators import MetricBooster, MetricDecision
@@ -31,7 +32,7 @@ LITTLE = 50 << 20
 
 @pytest.fixture(scope="module")
 def saved_forest(tmp_path_factory):
-    forest = RandomForestClassifier(3, max_depth=3, random_state=0)
+    forest = BaggingClassifier(DecisionTreeClassifier(max_depth=3), 3, random_state=0)  # kept with skops
     folder = tmp_path_factory.mktemp("forest")
     MetricDecision(forest, "f1", cv=2, random_state=0).fit(X, Y).save(folder)
     return folder
@@ -213,7 +214,7 @@ def make_huge(path):
         file.truncate(5 << 30)
 
 
-@pytest.mark.parametrize("name", ["model.json", "classifier/model.json", CHECKSUMS, "preparation.skops"])
+@pytest.mark.parametrize("name", ["model.json", "classifier/model.json", CHECKSUMS, "preparation.json"])
 @pytest.mark.parametrize("make", [os.mkfifo, make_huge])
 def test_pipes_and_huge_files_are_not_read(table_model, name, make):
     (table_model / name).unlink()
@@ -222,7 +223,7 @@ def test_pipes_and_huge_files_are_not_read(table_model, name, make):
 
 
 @pytest.mark.parametrize(
-    "name", ["model.json", "report.json", "rule.json", "preparation.skops", "classifier/model.json"]
+    "name", ["model.json", "report.json", "rule.json", "preparation.json", "classifier/model.json"]
 )
 def test_a_changed_byte_is_refused(table_model, name):
     content = bytearray((table_model / name).read_bytes())
@@ -260,9 +261,7 @@ def test_the_checksums_are_those_of_sha256sum(table_model):
     sums = dict(reversed(line.split("  ")) for line in (table_model / CHECKSUMS).read_text().splitlines())
     for name, digest in sums.items():
         assert hashlib.sha256((table_model / name).read_bytes()).hexdigest() == digest
-    assert {"model.json", "report.json", "rule.json", "preparation.skops", "classifier/model.json"} < set(
-        sums
-    )
+    assert {"model.json", "report.json", "rule.json", "preparation.json", "classifier/model.json"} < set(sums)
     assert not {"report.html", "README.md", CHECKSUMS} & set(sums)  # `evalign report` may write a page again
 
 

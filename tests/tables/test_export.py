@@ -9,6 +9,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.svm import LinearSVC
 
 from evalign import AutoClassifier, MetricBooster, MetricClassifier, MetricDecision, MetricLinear
+from evalign.estimators import CatBoost
 from evalign.tables import Preparation, Schema, TableModel
 
 onnx = pytest.importorskip("onnx")
@@ -68,12 +69,15 @@ CLASSIFIERS = {
     "forest": lambda: MetricDecision(
         RandomForestClassifier(15, random_state=0), "f1", cv="out_of_bag", random_state=0
     ),
+    "catboost": lambda: MetricDecision(CatBoost(n_estimators=20, n_jobs=1, random_state=0), "f1", cv=2),
 }
 
 
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_onnxruntime_predicts_the_same(tables, name, d):
+    if name == "catboost":
+        pytest.importorskip("catboost")
     model, new = fit(CLASSIFIERS[name](), tables, d)
     agreement = compare_graph(build_onnx(model), model, new)
     assert agreement.rows == 10_000
@@ -134,6 +138,11 @@ def test_what_cannot_be_exported_is_named(tables):
     preparation = Preparation(schema).fit(table)
     model = replace(model, schema=schema, preparation=preparation)
     with pytest.raises(ValueError, match="'since', a date \\(ONNX cannot parse dates\\)"):
+        build_onnx(model)
+    table["since"] = [f"shop {number % 100}" for number in range(200)]
+    schema = Schema.infer(table.assign(y=y), "y")
+    model = replace(model, schema=schema, preparation=Preparation(schema).fit(table))
+    with pytest.raises(ValueError, match="'since', a column of many categories \\(each method encodes"):
         build_onnx(model)
 
 

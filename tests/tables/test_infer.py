@@ -108,7 +108,6 @@ def test_ambiguous_dates_stay_text():
             "it identifies the rows (60 distinct texts in 60 rows)",
             {},
         ),
-        ([f"{row} " * 20 + "words" for row in range(40)], "it is free text", {}),
     ],
 )
 def test_columns_that_are_dropped(values, note, settings):

@@ -1,13 +1,11 @@
 """The matrix for a classifier: by hand, against scikit-learn, finite, row by row, and stored."""
 
-import io
+import json
 import pickle
-import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -17,11 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from skops.io.exceptions import UntrustedTypesFoundException
 
-from evalign._skops import KNOWN, find_untrusted
+from evalign.estimators import TargetMeans
 from evalign.tables import Column, Preparation, Schema, as_labels
-from evalign.tables._preparation import TRUSTED
 
 KINDS = Schema(
     (
@@ -176,7 +172,7 @@ def test_parameters_and_clones():
     preparation = Preparation(KINDS).fit(table([("1", "no", "", "a"), ("2", "yes", "", "b")]))
     fresh = clone(preparation)
     assert fresh.schema == KINDS
-    assert not hasattr(fresh, "imputer_")
+    assert not hasattr(fresh, "medians_")
     with pytest.raises(ValueError, match="not fitted"):
         fresh.transform(table([]))
     with pytest.raises(ValueError, match="`schema` to be a Schema, but got str"):
@@ -192,60 +188,70 @@ def test_pandas_output_has_the_feature_names():
     assert list(matrix.columns) == preparation.get_feature_names_out().tolist()
 
 
-def test_skops_stores_it_exactly(messy):
+def as_json(facts):
+    return json.loads(json.dumps(facts))
+
+
+def test_packed_and_unpacked_it_is_the_same(messy):
     preparation = Preparation(Schema.infer(messy, "y")).fit(messy[:200])
-    stored = skops.io.dumps(preparation)
-    assert find_untrusted(stored, TRUSTED) == []
-    assert find_untrusted(stored, []) == sorted(TRUSTED)
-    loaded = skops.io.loads(stored, trusted=[*KNOWN, *TRUSTED])
+    facts, arrays = preparation.pack()
+    loaded = Preparation.unpack(preparation.schema, as_json(facts), arrays)
     np.testing.assert_array_equal(loaded.transform(messy), preparation.transform(messy))
     assert loaded.get_feature_names_out().tolist() == preparation.get_feature_names_out().tolist()
-    assert loaded.schema == preparation.schema
     again = pickle.loads(pickle.dumps(preparation))  # joblib sends it to other processes in this way
     np.testing.assert_array_equal(again.transform(messy), preparation.transform(messy))
 
 
-RAN = []
+@pytest.fixture(scope="module")
+def packed():
+    """A preparation with columns of every kind, packed: its schema, facts and arrays."""
+    schema = Schema((*KINDS.columns, Column("shop", "category", format="many"), Column("note", "text")))
+    rows = table([("1", "no", "2020-01-01 10:00", "Rome"), ("", "yes", "", "Oslo")] * 10)
+    rows = rows.assign(
+        shop=[f"s{row // 2}" for row in range(20)], note=["good and cheap", "bad and slow"] * 10
+    )
+    preparation = Preparation(schema).fit(rows)
+    preparation.attach(TargetMeans((0,)).fit(preparation.transform(rows), [0, 1] * 10))
+    return schema, *preparation.pack(), preparation.transform(rows), rows
 
 
-class Trap:
-    """Records that it was created, if it ever is."""
-
-    def __new__(cls, *args):
-        RAN.append("created")
-        return super().__new__(cls)
-
-    def __init__(self):
-        self.inside = 1
-
-    def __setstate__(self, state):
-        RAN.append("set")
+def test_an_attached_mean_is_packed_too(packed):
+    schema, facts, arrays, matrix, rows = packed
+    np.testing.assert_array_equal(Preparation.unpack(schema, as_json(facts), arrays).transform(rows), matrix)
 
 
-def test_a_stored_file_with_another_type_is_rejected_and_runs_nothing(messy):
-    preparation = Preparation(Schema.infer(messy, "y")).fit(messy)
-    preparation.extra_ = Trap()
-    stored = skops.io.dumps(preparation)
-    RAN.clear()
-    with pytest.raises(UntrustedTypesFoundException, match="Trap"):
-        skops.io.loads(stored, trusted=[*KNOWN, *TRUSTED])
-    assert RAN == []
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"medians": [0.0]}, {"medians": [float("nan")] * 6}, {"missing": [99]}, {"missing": [-1]},
+        {"missing": [True]}, {"timed": ["number"]}, {"frequent": []}, {"frequent": [["Rome", "Rome"]]},
+        {"frequent": [[1]]}, {"has_rare": [3]}, {"levels": []}, {"levels": ["ab"]},
+    ],
+)  # fmt: skip
+def test_forged_facts_are_rejected(packed, forged):
+    schema, facts, arrays, *_ = packed
+    with pytest.raises(ValueError, match="Expected `model` with"):
+        Preparation.unpack(schema, {**facts, **forged}, arrays)
 
 
-def test_a_stored_file_that_names_a_function_is_rejected(tmp_path, messy):
-    """The class in the file is changed to a function that would run a command."""
-    stored = io.BytesIO(skops.io.dumps(Preparation(Schema.infer(messy, "y")).fit(messy)))
-    changed = io.BytesIO()
-    with zipfile.ZipFile(stored) as old, zipfile.ZipFile(changed, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "schema.json":
-                content = content.replace(b'"__class__": "Preparation"', b'"__class__": "system"')
-                content = content.replace(b'"evalign.tables._preparation"', b'"os"')
-                assert b'"system"' in content
-            new.writestr(name, content)
-    with pytest.raises(UntrustedTypesFoundException, match="os.system"):
-        skops.io.loads(changed.getvalue(), trusted=TRUSTED)
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("text 0 buckets", lambda one: one[::-1]),
+        ("text 0 buckets", lambda one: one + (1 << 40)),
+        ("text 0 buckets", lambda one: one[1:]),
+        ("text 0 weights", lambda one: one * np.nan),
+        ("text 0 directions", lambda one: one[:, 1:]),
+        ("text 0 directions", lambda one: one.astype(np.float64)),
+        ("means 0", lambda one: one[:0]),
+        ("means 0", lambda one: one * np.inf),
+        ("means 0", lambda one: one.astype(np.int64)),
+    ],
+)
+def test_forged_arrays_are_rejected(packed, name, change):
+    schema, facts, arrays, *_ = packed
+    with pytest.raises(ValueError, match="Expected `(model|folder)` with"):
+        Preparation.unpack(schema, facts, {**arrays, name: change(arrays[name])})
 
 
 def test_a_stored_schema_is_checked(messy):

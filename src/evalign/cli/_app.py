@@ -83,6 +83,14 @@ Time = Annotated[
     str | None, typer.Option(help="A column of dates or numbers: later rows judge, instead of random ones.")
 ]
 Weight = Annotated[str | None, typer.Option(help="A column with the weights of the rows.")]
+Kind = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The kind of a column, if it is not what its values suggest, such as zip=category or "
+        "review=text; number, boolean, date and dropped are the others. May be repeated.",
+        metavar="NAME=KIND",
+    ),
+]
 DropUnlabelled = Annotated[
     bool, typer.Option("--drop-unlabelled", help="Leave out rows without a class instead of failing.")
 ]
@@ -140,6 +148,7 @@ def compare(
     group: Group = None,
     time: Time = None,
     weight: Weight = None,
+    kind: Kind = None,
     drop_unlabelled: DropUnlabelled = False,
     query: Query = None,
     methods: Annotated[
@@ -166,7 +175,8 @@ def compare(
     options = _compare.CompareOptions(
         data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
         methods=methods, repeats=repeats, test_size=test_size, jobs=jobs, seed=seed, out=out,
-        group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query,
+        group=group, time=time, weight=weight, kinds=tuple(kind or ()),
+        drop_unlabelled=drop_unlabelled, query=query,
     )  # fmt: skip
     return _compare.run(_console(as_json, quiet), options)
 
@@ -184,6 +194,7 @@ def fit(
     group: Group = None,
     time: Time = None,
     weight: Weight = None,
+    kind: Kind = None,
     drop_unlabelled: DropUnlabelled = False,
     query: Query = None,
     by: By = None,
@@ -218,7 +229,8 @@ def fit(
     options = _fit.FitOptions(
         data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
         method=method, methods=methods, folds=folds, time_limit=time_limit, jobs=jobs, seed=seed, out=out,
-        sign=sign, group=group, time=time, weight=weight, drop_unlabelled=drop_unlabelled, query=query, by=by,
+        sign=sign, group=group, time=time, weight=weight, kinds=tuple(kind or ()),
+        drop_unlabelled=drop_unlabelled, query=query, by=by,
     )  # fmt: skip
     return _fit.run(_console(as_json, quiet), options)
 

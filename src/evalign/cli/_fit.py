@@ -169,7 +169,10 @@ def _train(console: Console, task: TableTask, names: list[str], trials: Path, op
     if options.method != "auto":
         console.remark(f"Training {options.method} on all rows ...")
         pipeline = build_methods(names, problem)[options.method](options.seed)
-        return Choice(options.method, *problem.fit(pipeline))
+        preparation, *means, classifier = problem.fit(pipeline)
+        for one in means:
+            preparation.attach(one)
+        return Choice(options.method, preparation, classifier)
     # It does not look at the classes, so that held-out rows stay held out.
     preparation = clone(problem.preprocessor).fit(problem.X)
     limit = as_seconds(options.time_limit)

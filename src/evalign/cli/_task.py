@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class TaskOptions:
     group: str | None = None
     time: str | None = None
     weight: str | None = None
+    kinds: tuple[str, ...] = ()
     drop_unlabelled: bool = False
     query: str | None = None
     by: str | None = None
@@ -149,10 +150,11 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
             raise expected("target", "with at least two rows of every class", f"one of {rare!r}")
         groups, weights, times = _read_roles(table, options)
         roles = [name for name in (options.group, options.weight, options.time) if name is not None]
-        schema = Schema.infer(table.drop(columns=roles), options.target)
+        schema = Schema.infer(table.drop(columns=roles), options.target, parse_kinds(options.kinds))
         by = find_by(table, options.by, options.group, options.target)
-        X = schema.convert(table)
-        problem = Problem.check(X, y, metric, constraints, Preparation(schema), weights, groups)
+        X, preparation = schema.convert(table), Preparation(schema)
+        problem = Problem.check(X, y, metric, constraints, preparation, weights, groups)
+        problem = replace(problem, categorical=preparation.categorical)
         _check_metric(problem)
     notes += schema.warnings
     if options.group is None and options.time is None:
@@ -170,6 +172,21 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         options.data, options.target, names, problem, schema, _describe_columns(schema, X, table), notes,
         fingerprint(table), _describe_split(options), times, by,
     )  # fmt: skip
+
+
+def parse_kinds(texts: Iterable[str]) -> dict[str, str]:
+    """The kinds of columns from texts of the form name=kind.
+
+    >>> parse_kinds(["zip=category", "a=b=text"])
+    {'zip': 'category', 'a=b': 'text'}
+    """
+    kinds: dict[str, str] = {}
+    for text in texts:
+        name, separator, kind = text.rpartition("=")
+        if not separator or name in kinds:
+            raise expected("kind", "of the form NAME=KIND, once per column", repr(text))
+        kinds[name] = kind
+    return kinds
 
 
 def _read_roles(table: Any, options: TaskOptions) -> tuple[Indices | None, Floats | None, Floats | None]:

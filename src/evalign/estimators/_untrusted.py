@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalign._errors import expected
+from evalign.estimators.catboost import CatBoost
 
 _HEADER = {
     "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective",
@@ -123,6 +124,8 @@ def check_sklearn_trees(estimator: Any) -> None:
         is_tree = type(part).__name__ == "Tree"
         if is_tree:
             _check_sklearn_tree(part)
+        elif isinstance(part, CatBoost):
+            part.check_trees()
         # A forest checks the features once, and then trusts that all its trees have the same ones.
         n_features = getattr(part, "n_features" if is_tree else "n_features_in_", None)
         if n_features not in (None, estimator.n_features_in_):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +91,8 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             fewer if the rarest class has fewer rows or groups, else 1.
         validation_fraction: With one bag, the fraction of rows held out, stratified; with `groups` in `fit`,
             about that fraction.
+        categorical_features: The places of features that are codes of categories, 0, 1, ..., which are split
+            natively; of a table, they are found.
         params: Further settings of LightGBM, as a dictionary. With more than 32 classes, `max_bin` is 63
             unless given, since the time of a tree is spent on going through the bins.
         n_jobs: The number of threads of LightGBM, which boosts one bag at a time; None leaves it to LightGBM.
@@ -137,6 +140,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         class_weight: Mapping[Any, float] | str | None = None,
         n_bags: int | str = "auto",
         validation_fraction: float = 0.2,
+        categorical_features: Sequence[int] = (),
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -157,6 +161,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.class_weight = class_weight
         self.n_bags = n_bags
         self.validation_fraction = validation_fraction
+        self.categorical_features = categorical_features
         self.params = params
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -186,6 +191,9 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         goal = self._check_settings()
         X, y = validate_features(self, X, y, reset=True, gaps=True, ensure_min_samples=2)
+        for place in self.categorical_features:
+            if not isinstance(place, Integral) or not 0 <= place < X.shape[1]:
+                raise expected("categorical_features", f"in 0 ... {X.shape[1] - 1}", show(place))
         targets = Targets.read(y)
         self.classes_, self.multilabel_ = targets.classes, targets.multilabel
         metric, constraints = metrics.resolve_classes(goal.metric, goal.constraints, self.classes_)
@@ -269,7 +277,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         def report(stage: str, done: int, value: float) -> None:
             bar.show(stage, done, metric_rounds if stage == "metric" else rounds, f"{value:.4f}")
 
-        categorical = () if self.columns_ is None else self.columns_.categorical
+        categorical = self.categorical_features if self.columns_ is None else self.columns_.categorical
         return BoostingPlan(
             goal, num_classes, settings, rounds, int(self.patience), metric_rounds, self.temperature,
             report if self.verbose else None, tuple(categorical),
@@ -401,6 +409,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
         super()._set_fitted_state(facts, parts)
+        self.categorical_features = tuple(self.categorical_features)  # JSON has lists only
         stages: Any = [
             _restore_stages(number, weights, parts, self.n_features_in_)
             for number, weights in enumerate(facts["weights"])

@@ -16,14 +16,13 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from evalign import metrics
 from evalign._errors import expected, show
-from evalign._skops import find_untrusted, pack_skops, unpack_skops
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import Calibration, DecisionRule, Evidence, fit_calibration, fit_rule
+from evalign.estimators._estimators import pack_estimator, unpack_estimator
 from evalign.estimators._folds import Split, draw_splits
 from evalign.estimators._responses import predict_response
 from evalign.estimators._routing import find_fit_parameter, name_last_step, route_parameters
 from evalign.estimators._rows import check_targets
-from evalign.estimators._untrusted import check_sklearn_trees
 from evalign.estimators.persistence import SaveMixin
 
 if TYPE_CHECKING:
@@ -79,7 +78,8 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     (True, 5)
     """
 
-    _part_suffix = ".skops"
+    # The part is named as its file ends.
+    _part_suffix = ""
     _unsaved_settings = ("estimator",)
 
     rule_: DecisionRule
@@ -310,22 +310,21 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return self.rule_.margins(p)
 
     def _get_fitted_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        content = pack_skops(self.estimator_, level=1)
-        untrusted = find_untrusted(content, TRUSTED)
-        if untrusted:
-            raise expected("estimator", "of scikit-learn's own types, to be saved", ", ".join(untrusted))
-        check_sklearn_trees(self.estimator_)
+        estimator, parts = pack_estimator(self.estimator_, TRUSTED)
         facts, _ = super()._get_fitted_state()
         facts |= {
+            "estimator": estimator,
             "fold_rules": [rule.to_json() for rule in self.fold_rules_],
             "calibration": None if self.calibration_ is None else self.calibration_.to_dict(),
         }
-        return facts, {"estimator": content}
+        return facts, parts
 
     def _set_fitted_state(self, facts: dict[str, Any], parts: dict[str, bytes]) -> None:
         super()._set_fitted_state(facts, parts)
-        self.estimator_ = unpack_skops(parts["estimator"], TRUSTED)
-        check_sklearn_trees(self.estimator_)
+        estimator = facts.get("estimator", {"kind": "skops"})  # absent before format 5
+        suffix = "skops" if estimator["kind"] == "skops" else "safetensors"
+        named = {f"{name.partition('.')[0]}.{suffix}": content for name, content in parts.items()}
+        self.estimator_ = unpack_estimator(estimator, named, TRUSTED)
         self.estimator = self.estimator_ if self.cv == "prefit" else clone(self.estimator_)
         known = self.estimator_.classes_
         if not (

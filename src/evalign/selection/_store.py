@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from evalign._errors import expected
-from evalign._files import pack_tensors, read_bundle, unpack_tensors, write_bundle
+from evalign._files import pack_arrays, read_bundle, unpack_arrays, write_bundle
 from evalign.estimators import explain_damage, pack_classifier, unpack_classifier
 from evalign.selection.folds import FoldModel, FoldTask
 
 _FILE = re.compile(r"\.?fold-[0-9a-f]{32}(\.json|-[0-9a-f]{16}\.[a-z]+)(\.\d+)?")
 #: The part with the scores of the rows of the fold.
-_SCORES = "scores"
+_SCORES = "scores.safetensors"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class FoldStore:
             return None
         facts, parts = _read(self.folder, name)
         with explain_damage(self.folder, f"{name}.json"):
-            scores = unpack_tensors(parts.pop(_SCORES))["scores"].numpy()
+            scores = unpack_arrays(parts.pop(_SCORES))["scores"]
             if len(scores) != len(task.split[1]) or not np.isfinite(scores).all():
                 raise ValueError(f"scores of shape {scores.shape}")
             model = unpack_classifier(facts["classifier"], parts)
@@ -71,16 +70,15 @@ class FoldStore:
     def write(self, task: FoldTask, result: FoldModel) -> None:
         """Write the model of a task; what cannot be stored safely is left out, and fitted again."""
         try:
-            classifier, parts, suffix = pack_classifier(result.model)
+            classifier, parts = pack_classifier(result.model)
         except (ValueError, TypeError, AttributeError, ImportError):
             return
         facts = {
             "kind": "FoldModel", "problem": self.problem, "fit_time": result.fit_time,
             "predict_time": result.predict_time, "classifier": classifier,
         }  # fmt: skip
-        suffixes = {**dict.fromkeys(parts, suffix), _SCORES: ".safetensors"}
-        scores = torch.from_numpy(np.ascontiguousarray(result.scores))
-        content = {**parts, _SCORES: pack_tensors({"scores": scores})}
+        content = {**parts, _SCORES: pack_arrays({"scores": np.asarray(result.scores)})}
+        suffixes = {name: f".{name.rpartition('.')[2]}" for name in content}
         write_bundle(self.folder, f"fold-{task.key}", facts, content, suffixes)
 
 

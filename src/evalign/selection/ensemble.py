@@ -73,10 +73,10 @@ def pack_ensemble(ensemble: Ensemble) -> tuple[dict[str, Any], dict[str, bytes]]
         models = []
         for fold, model in enumerate(member.models):
             try:
-                facts, own, suffix = pack_classifier(model)
+                facts, own = pack_classifier(model)
             except ValueError as error:
                 raise expected("methods", "that can be saved", f"{member.name!r} ({error})") from None
-            parts |= {f"{place}/{fold}/{name}{suffix}": content for name, content in own.items()}
+            parts |= {f"{place}/{fold}/{name}": content for name, content in own.items()}
             models.append(facts)
         calibration = _pack_calibrator(member.calibrator)
         members.append(
@@ -131,9 +131,5 @@ def _unpack_calibrator(pairs: Any, width: int, multilabel: bool) -> Calibrator:
 
 
 def _take_parts(parts: dict[str, bytes], prefix: str) -> dict[str, bytes]:
-    """The parts of one model by their own names, without the prefix and the suffix."""
-    return {
-        name.removeprefix(prefix).rpartition(".")[0]: content
-        for name, content in parts.items()
-        if name.startswith(prefix)
-    }
+    """The parts of one model by their own names, without the prefix."""
+    return {name.removeprefix(prefix): content for name, content in parts.items() if name.startswith(prefix)}

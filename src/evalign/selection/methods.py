@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import has_fit_parameter
@@ -24,6 +24,7 @@ from evalign.estimators import (
     MetricDecision,
     MetricLinear,
     TableEncoder,
+    TargetMeans,
     find_fit_parameter,
     is_table,
     name_last_step,
@@ -151,6 +152,8 @@ def _as_builder(method: Any, problem: Problem, known: Mapping[str, Method]) -> B
 
 def _build_named(method: Method, problem: Problem) -> Builder:
     build: Builder = partial(method.build, problem)
+    if problem.categorical:
+        return partial(_suit_codes, build, problem.categorical)
     if problem.preprocessor is not None:
         return build
     if is_table(problem.X):
@@ -164,6 +167,15 @@ def _encode(build: Builder, seed: int | None) -> Any:
     if isinstance(estimator, MetricBooster | MetricClassifier | MetricLinear):
         return estimator
     return _make_pipeline(TableEncoder(), estimator)
+
+
+def _suit_codes(build: Builder, categorical: tuple[int, ...], seed: int | None) -> Any:
+    """Build a method that gets means of the target for codes; LightGBM splits the codes natively, too."""
+    estimator = build(seed)
+    is_native = isinstance(estimator, MetricBooster)
+    if is_native:
+        estimator.set_params(categorical_features=tuple(range(len(categorical))))
+    return _make_pipeline(TargetMeans(categorical, keep=is_native), estimator)
 
 
 def _check_weights(name: str, method: Any) -> None:
@@ -188,6 +200,8 @@ def _impute(build: Builder, seed: int | None) -> Any:
 
 def _make_pipeline(transformer: Any, estimator: Any) -> Any:
     """Build a pipeline whose last step receives the weights and groups that it accepts."""
+    if isinstance(estimator, Pipeline):
+        return make_pipeline(transformer, *(step for _, step in estimator.steps))
     if _routing_enabled():
         accepted = [one for one in ("sample_weight", "groups") if has_fit_parameter(estimator, one)]
         if accepted:

@@ -31,6 +31,7 @@ class Problem:
         preprocessor: A transformer of the features, or None.
         sample_weight: The weight of each row, in training and in the metric, or None.
         groups: The group of each row, or None; rows of one group are either all trained on or all tested.
+        categorical: The places of the prepared features that are codes of categories.
 
     >>> problem = Problem.check([[1.0], [2.0], [3.0], [4.0]], ["a", "b", "a", "b"], "f1")
     >>> problem.classes.tolist(), problem.metric.name
@@ -44,6 +45,7 @@ class Problem:
     preprocessor: Any = None
     sample_weight: Floats | None = None
     groups: NDArray[Any] | None = None
+    categorical: tuple[int, ...] = ()
 
     @classmethod
     def check(
@@ -93,7 +95,7 @@ class Problem:
     def identity(self) -> str:
         """A hash of everything the problem consists of that is the same in every process."""
         settings = describe_settings([self.metric, *self.constraints, self.preprocessor])
-        return str(joblib.hash([self.X, self.y, settings, self.sample_weight, self.groups]))
+        return str(joblib.hash([self.X, self.y, settings, self.sample_weight, self.groups, self.categorical]))
 
     def take(self, rows: NDArray[Any]) -> Problem:
         """The same problem for some of the rows."""

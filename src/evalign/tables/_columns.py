@@ -12,9 +12,14 @@ from evalign._errors import expected
 from evalign.tables import _values
 from evalign.tables._dates import DATE_FORMATS
 
+#: The largest number of categories of a column with a feature for each, and the format of a column of more.
+MOST_CATEGORIES, MANY = 50, "many"
+#: The format of texts in a script that does not separate words by spaces.
+CHARACTERS = "characters"
 #: Each kind of column with the formats its values may have.
 KINDS: dict[str, tuple[str, ...]] = {
-    "number": ("", ","), "boolean": ("",), "date": tuple(DATE_FORMATS), "category": ("",), "dropped": ("",),
+    "number": ("", ","), "boolean": ("",), "date": tuple(DATE_FORMATS), "category": ("", MANY),
+    "text": ("", CHARACTERS), "dropped": ("",),
 }  # fmt: skip
 
 
@@ -24,10 +29,11 @@ class Column:
 
     Args:
         name: Its name in the header.
-        kind: "number", "boolean", "date", "category" or "dropped".
+        kind: "number", "boolean", "date", "category", "text" (several words) or "dropped".
         note: Why it was dropped, or which of its values are read as missing.
         format: How its values are written, where there is a choice: "," for numbers with a decimal comma;
-            "iso", "dmy" or "mdy" for dates.
+            "iso", "dmy" or "mdy" for dates; "many" for too many categories to give each a feature;
+            "characters" for texts in a script without spaces.
 
     >>> Column("age", "number")
     Column(name='age', kind='number', note='', format='')
@@ -55,8 +61,10 @@ class Column:
         >>> Column("age", "number").convert(pd.Series(["41", "?"])).tolist()
         [41.0, nan]
         """
+        if self.kind == "number" and getattr(values, "dtype", None) == np.float64:
+            return _values.as_finite(values)  # of many columns, most are converted already
         raw = _values.as_arrow(values)
-        if self.kind == "category":
+        if self.kind in ("category", "text"):
             return pd.Series(_values.as_categories(raw), dtype=object)  # not pandas' own type of text
         converted: Any
         if self.kind == "number":

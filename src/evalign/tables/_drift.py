@@ -121,17 +121,24 @@ class Profile:
 
     columns: Mapping[str, ColumnProfile]
     predictions: Mapping[str, float] = field(default_factory=dict)
+    #: The columns of texts, of which the lengths are compared.
+    texts: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, schema: Schema, table: Any, predictions: Mapping[str, float] | None = None) -> Profile:
         """The profile of a converted table."""
-        columns = {column.name: ColumnProfile.measure(table[column.name]) for column in schema.inputs}
-        return cls(columns, dict(predictions or {}))
+        texts = tuple(column.name for column in schema.inputs if column.kind == "text")
+        columns = {
+            column.name: ColumnProfile.measure(_measure_texts(table[column.name], column.name in texts))
+            for column in schema.inputs
+        }
+        return cls(columns, dict(predictions or {}), texts)
 
     def count(self, table: Any, predictions: Any = ()) -> dict[str | None, Counts]:
         """Count the values of a converted table, and the predictions for it under None."""
         counts: dict[str | None, Counts] = {
-            name: profile.count(table[name]) for name, profile in self.columns.items()
+            name: profile.count(_measure_texts(table[name], name in self.texts))
+            for name, profile in self.columns.items()
         }
         if self.predictions:
             codes = pd.Index(list(self.predictions), dtype=object).get_indexer(predictions)
@@ -163,7 +170,13 @@ class Profile:
             predictions = {str(name): float(share) for name, share in facts["predictions"].items()}
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise expected("model", "with a complete profile", repr(error)[:100]) from None
-        return cls(columns, predictions)
+        texts = tuple(column.name for column in schema.inputs if column.kind == "text")
+        return cls(columns, predictions, texts)
+
+
+def _measure_texts(values: Any, are_texts: bool) -> Any:
+    """The lengths of texts, in characters; other values as they are."""
+    return values.str.len().astype(np.float64) if are_texts else values
 
 
 def _build_column(facts: Any) -> ColumnProfile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from evalign._errors import expected, suggest
 from evalign._typing import Floats, Indices
 from evalign.tables import _values
-from evalign.tables._columns import Column, check_table, shorten
+from evalign.tables._columns import CHARACTERS, KINDS, MANY, MOST_CATEGORIES, Column, check_table, shorten
 from evalign.tables._dates import parse_timestamps
 
 #: The least share of values that must be of a kind for the column to be; the others are read as missing.
@@ -24,8 +25,10 @@ _KIND_SHARE = 0.95
 _MIN_ROWS = 20
 #: Above this share of distinct texts, a column identifies the rows.
 _IDENTIFIER_SHARE = 0.9
-#: Above this share of distinct texts of at least this mean length, a column is free text.
-_PROSE_SHARE, _PROSE_LENGTH = 0.5, 50
+#: Above this share of distinct texts with at least this many words on average, a column is free text.
+_PROSE_SHARE, _PROSE_WORDS = 0.5, 4
+#: A character of a script without spaces counts as a word.
+_NO_SPACES = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}"
 _BOOLEANS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 _IDENTIFIER = re.compile(
     r"(?i:id|uuid|guid|index|key|row|row[ _-]?(id|number|nr|no)|unnamed: 0|column 1)"
@@ -43,16 +46,21 @@ class _Inference:
     warnings: list[str] = field(default_factory=list)
 
 
-def infer_columns(table: Any, target: str) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+def infer_columns(
+    table: Any, target: str, kinds: Mapping[str, str]
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """Infer the columns of a raw table except its target, and warnings; see `Schema.infer`."""
     check_table(table)
+    for name in kinds:
+        if name not in table.columns or name == target:
+            raise expected("kinds", "of columns to learn from", repr(name), suggest(name, table.columns))
     if target not in table.columns:
         raise expected("target", "to be a column", repr(target), suggest(str(target), table.columns))
     if not len(table):
         raise expected("table", "with rows", "none")
     columns, warnings, inputs = [], [], {}
     for name in table.columns.drop(target):
-        inference = _infer_column(name, table[name])
+        inference = _infer_column(name, table[name], kinds.get(name))
         column = Column(name, inference.kind, inference.note, inference.format)
         columns.append(column)
         if column.kind == "dropped":
@@ -91,8 +99,10 @@ def _find_leaks(inputs: dict[str, Any], classes: NDArray[np.object_]) -> list[st
     return leaks
 
 
-def _infer_column(name: str, column: Any) -> _Inference:
+def _infer_column(name: str, column: Any, kind: str | None) -> _Inference:
     values = _values.as_arrow(column)
+    if kind is not None:
+        return _impose_kind(name, values, kind)
     if pa.types.is_timestamp(values.type):
         return _drop_if_constant(_Inference("date", format="iso"), _values.parse_dates(values, "iso")[0])
     numbers, invalid = _values.parse_numbers(values)
@@ -101,6 +111,29 @@ def _infer_column(name: str, column: Any) -> _Inference:
     distinct, codes = _values.encode(_values.clean_text(values))
     counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
     return _infer_text(name, distinct, codes, counts)
+
+
+def _impose_kind(name: str, values: Any, kind: str) -> _Inference:
+    """Infer only the format of a column, whose kind the user knows."""
+    if kind not in KINDS:
+        raise expected("kinds", f"to be {', '.join(KINDS)}", repr(kind), suggest(kind, KINDS))
+    if kind == "dropped":
+        return _Inference("dropped", "as the user said")
+    if kind in ("category", "text"):
+        distinct, _ = _values.encode(_values.clean_text(values))
+        return _Inference(kind, format=_find_format(distinct) if kind == "text" else _count(distinct))
+    if kind in ("number", "date") and not pa.types.is_large_string(values.type):
+        return _Inference(kind, format="iso" if kind == "date" else "")
+    distinct, codes = _values.encode(_values.clean_text(values))
+    if kind == "number":
+        return _Inference(kind, format="," if _detect_decimal_comma(distinct)[0] else "")
+    if kind == "boolean":
+        return _Inference(kind)
+    counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
+    date_format, _, doubt = _detect_dates(distinct, counts)
+    if not date_format:
+        raise expected("kinds", f"that suit the values of {name!r}", f"date ({doubt or 'no dates'})")
+    return _Inference(kind, format=date_format)
 
 
 def _infer_text(name: str, distinct: Any, codes: Indices, counts: Indices) -> _Inference:
@@ -172,18 +205,34 @@ def _infer_category(name: str, distinct: Any, codes: Indices) -> _Inference:
     share = len(distinct) / rows
     if len(distinct) == 1 and rows == len(codes):
         return _Inference("dropped", "it is constant")
-    if rows >= _MIN_ROWS and share > _PROSE_SHARE and _mean_length(distinct) >= _PROSE_LENGTH:
-        return _Inference("dropped", "it is free text")
+    if rows >= _MIN_ROWS and share > _PROSE_SHARE and _count_words(distinct) >= _PROSE_WORDS:
+        return _Inference("text", format=_find_format(distinct))
     is_unique = len(distinct) == len(codes)
     if (rows >= _MIN_ROWS and share > _IDENTIFIER_SHARE) or (is_unique and _IDENTIFIER.fullmatch(name)):
         return _Inference(
             "dropped", f"it identifies the rows ({len(distinct)} distinct texts in {rows} rows)"
         )
-    return _Inference("category")
+    return _Inference("category", format=_count(distinct))
 
 
-def _mean_length(distinct: Any) -> float:
-    return float(pc.mean(pc.utf8_length(distinct)).as_py())
+def _count(distinct: Any) -> str:
+    """The format of a column of categories: whether they are too many for a feature each."""
+    return MANY if len(distinct) > MOST_CATEGORIES else ""
+
+
+def _count_words(distinct: Any, pattern: str = rf"[^\s{_NO_SPACES}]+|[{_NO_SPACES}]") -> float:
+    """The mean number of words of texts.
+
+    >>> _count_words(pa.array(["to be or", "not"])), _count_words(pa.array(["\u6211\u559c\u6b22"]))
+    (2.0, 3.0)
+    """
+    return float(pc.mean(pc.count_substring_regex(distinct, pattern)).as_py() or 0.0)
+
+
+def _find_format(distinct: Any) -> str:
+    """The format of texts: whether most of their words are single characters of a script without spaces."""
+    alone = _count_words(distinct, rf"[{_NO_SPACES}]")
+    return CHARACTERS if alone > 0.5 * _count_words(distinct) else ""
 
 
 def _detect_decimal_comma(distinct: Any) -> tuple[bool, str]:

@@ -17,11 +17,23 @@ from numpy.typing import NDArray
 
 from evalign import metrics
 from evalign._errors import expected, show
-from evalign._files import FORMAT, MAX_JSON, MAX_PART, check_format, check_size, draft_folder, read_file
-from evalign._skops import pack_skops, unpack_skops
+from evalign._files import (
+    FORMAT,
+    MAX_JSON,
+    MAX_PART,
+    check_format,
+    check_size,
+    draft_folder,
+    pack_arrays,
+    read_bundle,
+    read_file,
+    unpack_arrays,
+    write_bundle,
+)
+from evalign._skops import unpack_skops
 from evalign._typing import Floats
 from evalign.decisions import DecisionRule
-from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision, MetricLinear
+from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision, MetricLinear, explain_damage
 from evalign.selection import AutoClassifier
 from evalign.tables._checksums import (
     CHECKSUMS,
@@ -43,13 +55,14 @@ KINDS = {
 
 #: The files that are read, and of which there are checksums.
 PART = re.compile(
-    r"(model|report|rule)\.json|preparation\.skops|classifier/model(\.json|-[0-9a-f]{16}\.[a-z]+)"
+    r"(model|report|rule|preparation)\.json|preparation(-[0-9a-f]{16}\.safetensors|\.skops)"
+    r"|classifier/model(\.json|-[0-9a-f]{16}\.[a-z]+)"
 )
 #: What else `save` may write; a folder with anything else in it is not replaced.
 BESIDE = {CHECKSUMS, SIGNATURE, "README.md", "report.html"}
 
-#: The largest preparation; it has at most a few categories per column.
-MAX_PREPARATION = 256 << 20
+#: What the files of a preparation begin with; before format 5, it was one archive of skops of limited size.
+PREPARATION, OLD_PREPARATION, MAX_PREPARATION = "preparation", "preparation.skops", 256 << 20
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,9 @@ class TableModel:
 
     def _write(self, draft: Path, extra: dict[str, str]) -> None:
         self.classifier.save(draft / "classifier")
-        (draft / "preparation.skops").write_bytes(pack_skops(self.preparation))
+        prepared, arrays = self.preparation.pack()
+        parts = {"arrays": pack_arrays(arrays)} if arrays else {}
+        write_bundle(draft, PREPARATION, {"kind": PREPARATION, **prepared}, parts, ".safetensors")
         rule = getattr(self.classifier, "rule_", None)
         if rule is not None:
             (draft / "rule.json").write_text(rule.to_json())
@@ -185,9 +200,7 @@ class TableModel:
         facts = _read_facts(root)
         _check_files(root, facts.pop("files", None))
         labels, schema = _check_facts(root, facts)
-        preparation = unpack_skops(read_file(root / "preparation.skops", MAX_PREPARATION), TRUSTED)
-        if not isinstance(preparation, Preparation) or preparation.schema != schema:
-            raise expected("model", "with a preparation of its own columns", type(preparation).__name__)
+        preparation = _read_preparation(root, schema)
         try:
             classifier = KINDS[facts.pop("kind")].load(root / "classifier")
         except ValueError:
@@ -270,6 +283,18 @@ def check_writable(folder: Path) -> None:
         raise expected("out", "in a folder that can be written", f"{folder} ({error.strerror})") from None
 
 
+def _read_preparation(root: Path, schema: Schema) -> Preparation:
+    if (root / OLD_PREPARATION).exists():
+        preparation = unpack_skops(read_file(root / OLD_PREPARATION, MAX_PREPARATION), TRUSTED)
+        if not isinstance(preparation, Preparation) or preparation.schema != schema:
+            raise expected("model", "with a preparation of its own columns", type(preparation).__name__)
+        return preparation
+    facts, parts = read_bundle(root, PREPARATION, ".safetensors", PREPARATION)
+    with explain_damage(root, f"{PREPARATION}.json"):
+        arrays = unpack_arrays(parts["arrays"]) if parts else {}
+        return Preparation.unpack(schema, facts, arrays)
+
+
 def _read_facts(root: Path) -> dict[str, Any]:
     try:
         content = read_file(root / "model.json", MAX_JSON)
@@ -312,7 +337,8 @@ def _check_files(root: Path, files: Any) -> None:
     """Check the checksums of all files; older models have those of some in model.json."""
     if files is None or (root / CHECKSUMS).exists():
         files = read_checksums(root)
-    if not isinstance(files, dict) or not {"preparation.skops", "classifier/model.json"} <= set(files):
+    is_complete = isinstance(files, dict) and "classifier/model.json" in files
+    if not is_complete or not {OLD_PREPARATION, f"{PREPARATION}.json"} & set(files):
         raise expected("model", "with a list of its files", show(files)[:80])
     if (root / "classifier").is_symlink():
         raise expected("model", "with its files inside", "the link classifier")

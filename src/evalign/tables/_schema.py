@@ -31,17 +31,21 @@ class Schema:
             raise expected("columns", "with distinct names", repr(names))
 
     @staticmethod
-    def infer(table: Any, target: str) -> Schema:
+    def infer(table: Any, target: str, kinds: Mapping[str, str] | None = None) -> Schema:
         """Infer the kind of each column except the target from all values of a raw table.
 
-        Constant and empty columns, identifiers and free text are dropped; the warnings list them with the
-        reason.
+        Constant and empty columns and identifiers are dropped; the warnings list them with the reason.
+
+        Args:
+            table: The table.
+            target: The column with the classes.
+            kinds: The kinds of columns where they are known, such as {"zip": "category"}.
 
         >>> table = pd.DataFrame({"id": range(30), "age": [41, 23, None] * 10, "y": ["a", "b", "a"] * 10})
         >>> [(column.name, column.kind) for column in Schema.infer(table, "y").columns]
         [('id', 'dropped'), ('age', 'number')]
         """
-        return Schema(*infer_columns(table, target))
+        return Schema(*infer_columns(table, target, kinds or {}))
 
     @property
     def inputs(self) -> tuple[Column, ...]:

@@ -149,20 +149,20 @@ def parse_numbers(values: Any, comma: bool = False) -> tuple[Floats, Mask]:
     """
     invalid = np.zeros(len(values), bool)
     if pa.types.is_float64(values.type):
-        return _as_finite(values), invalid
+        return as_finite(values), invalid
     numbers = None if comma or not pa.types.is_large_string(values.type) else _try_cast(values)
     if numbers is not None:  # nothing missing, no spaces: the common case is the fast one
-        return _as_finite(numbers), invalid
+        return as_finite(numbers), invalid
     text = clean_text(values)
     if comma:
         text = pc.replace_substring(text, ",", ".", max_replacements=1)
     numbers = _try_cast(text)
     if numbers is not None:
-        return _as_finite(numbers), invalid
+        return as_finite(numbers), invalid
     matches = pc.match_substring_regex(text, NUMBER)
     numbers = pc.if_else(matches, text, pa.scalar(None, TEXT)).cast(pa.float64())
     invalid = pc.invert(matches).fill_null(False).to_numpy(zero_copy_only=False)
-    return _as_finite(numbers), invalid
+    return as_finite(numbers), invalid
 
 
 def _try_cast(text: Any) -> Any:
@@ -175,8 +175,10 @@ def _try_cast(text: Any) -> Any:
         return None
 
 
-def _as_finite(values: Any) -> Floats:
-    numbers = np.array(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+def as_finite(values: Any) -> Floats:
+    """Copy numbers of pandas or arrow to an array, with NaN where they are missing or infinite."""
+    is_arrow = isinstance(values, pa.Array)
+    numbers = np.array(values.to_numpy(zero_copy_only=False) if is_arrow else values, dtype=np.float64)
     numbers[~np.isfinite(numbers)] = np.nan
     return numbers
 

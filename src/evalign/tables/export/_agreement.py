@@ -82,7 +82,7 @@ def draw_rows(model: TableModel, rows: int, seed: int = 0) -> Any:
     categories = 0
     for column in model.schema.inputs:
         if column.kind == "category":
-            known = preparation.encoder_.categories_[categories].tolist()
+            known = preparation.frequent_[categories]
             values: Any = generator.choice(np.array([*known, "something new"], dtype=object), rows)
             categories += 1
         elif column.kind == "boolean":

@@ -16,12 +16,19 @@ from torch import nn
 
 from evalign._errors import expected
 from evalign.decisions import SMALLEST as SMALLEST_OF_RULE
-from evalign.estimators import MetricBooster, MetricClassifier, MetricDecision, MetricLinear, get_offsets
+from evalign.estimators import (
+    CatBoost,
+    MetricBooster,
+    MetricClassifier,
+    MetricDecision,
+    MetricLinear,
+    get_offsets,
+)
 from evalign.estimators.network import MAX_DEVIATIONS
 from evalign.selection import AutoClassifier
 from evalign.selection.mixture import SMALLEST, Calibrator
 from evalign.tables.export._graph import Graph
-from evalign.tables.export._trees import add_trees, read_lightgbm, read_sklearn
+from evalign.tables.export._trees import add_trees, read_catboost, read_lightgbm, read_sklearn
 
 
 def refuse(part: str) -> ValueError:
@@ -42,6 +49,7 @@ def add_classifier(graph: Graph, model: Any, features: str) -> str:
         RandomForestClassifier: _add_forest,
         ExtraTreesClassifier: _add_forest,
         DecisionTreeClassifier: _add_forest,
+        CatBoost: _add_catboost,
     }
     if type(model) not in kinds:
         raise refuse(f"a {type(model).__name__}")
@@ -117,6 +125,13 @@ def _add_stages(graph: Graph, stages: Any, features: str) -> str:
         return scores
     trees, width = read_lightgbm(stages.metric)
     return graph.add("Add", scores, add_trees(graph, features, trees, width))
+
+
+def _add_catboost(graph: Graph, model: CatBoost, features: str) -> str:
+    trees = model.trees_
+    scores = add_trees(graph, graph.to_float32(features), read_catboost(trees), len(trees.bias))
+    scores = graph.add("Add", scores, graph.constant(trees.bias[None]))
+    return graph.sigmoid(scores) if len(trees.bias) == 1 else graph.softmax(scores)
 
 
 def _add_decision(graph: Graph, model: MetricDecision, features: str) -> str:

@@ -9,23 +9,28 @@ import numpy as np
 from onnx import TensorProto
 
 from evalign._errors import expected
+from evalign.tables._columns import MANY
 from evalign.tables._preparation import _LARGEST, _MISSING, Preparation
 from evalign.tables._values import MISSING
 from evalign.tables.export._graph import ML, Graph
 
 #: Why a column of a kind cannot be an input.
-REASONS = {"date": "ONNX cannot parse dates"}
+REASONS = {
+    "date": "ONNX cannot parse dates",
+    "column of many categories": "each method encodes them in its own way",
+}
 
 
 def add_columns(graph: Graph, preparation: Preparation) -> str:
     """Add one input per column, numbers or texts, and return the features."""
     columns = preparation.schema.inputs
     for column in columns:
-        if column.kind not in ("number", "boolean", "category"):
-            reason = REASONS.get(column.kind, f"nothing in ONNX does what is done with a {column.kind}")
+        kind = "column of many categories" if column.format == MANY else column.kind
+        if kind not in ("number", "boolean", "category"):
+            reason = REASONS.get(kind, f"nothing in ONNX does what is done with a {kind}")
             hint = "Fit a model without the column."
             raise expected(
-                "model", "whose columns can be exported", f"{column.name!r}, a {column.kind} ({reason})", hint
+                "model", "whose columns can be exported", f"{column.name!r}, a {kind} ({reason})", hint
             )
     numbers = [one.name for one in columns if one.kind != "category"]
     parts = _add_numbers(graph, preparation, numbers) if numbers else []
@@ -38,7 +43,7 @@ def _add_numbers(graph: Graph, preparation: Preparation, names: list[str]) -> li
     """Numbers with medians in place of NaN and infinity, and what marks those."""
     numbers = graph.join(*(graph.add_input(name, TensorProto.DOUBLE) for name in names))
     gaps = graph.add("Or", graph.add("IsNaN", numbers), graph.add("IsInf", numbers))
-    medians = np.nan_to_num(preparation.imputer_.statistics_)[None]
+    medians = preparation.medians_[None]
     filled = graph.add("Where", gaps, graph.constant(medians), numbers)
     parts = [graph.add("Clip", filled, graph.constant(-_LARGEST), graph.constant(_LARGEST))]
     if preparation.missing_:
@@ -49,7 +54,7 @@ def _add_numbers(graph: Graph, preparation: Preparation, names: list[str]) -> li
 
 def _add_category(graph: Graph, preparation: Preparation, index: int, name: str) -> str:
     """A feature per category: 1 where it is this one, 0 elsewhere."""
-    frequent, has_rare = preparation._known_categories(index)
+    frequent, has_rare = preparation.frequent_[index], preparation.has_rare_[index]
     codes: dict[str, Any] = {value: code for code, value in enumerate(frequent)}
     rest = len(frequent) if has_rare else -1
     missing = codes.get(_MISSING, rest)

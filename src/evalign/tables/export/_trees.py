@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 from evalign._errors import expected
 from evalign._typing import Floats
+from evalign.estimators import ObliviousTrees
 from evalign.tables.export._graph import ML, Graph
 
 #: ONNX's numbers for "at most the threshold" and for the sum of trees.
@@ -121,3 +122,19 @@ def read_sklearn(tree: Any, n_classes: int, scale: float) -> list[Tree]:
     if n_classes == 2:
         return [Tree(feature, threshold, left, right, values[:, 1], 0)]
     return [Tree(feature, threshold, left, right, values[:, k], k) for k in range(n_classes)]
+
+
+def read_catboost(trees: ObliviousTrees) -> list[Tree]:
+    """Read trees whose levels ask one question each, one copy per output."""
+    depth = trees.features.shape[1]
+    inner = np.arange((1 << depth) - 1)
+    level = np.floor(np.log2(inner + 1)).astype(np.int64)
+    children = 2 * inner[:, None] + [1, 2]
+    # The answers number the leaf, the first one being the lowest bit; on the way down it comes first.
+    last = np.array([int(f"{place:0{depth}b}"[::-1], 2) for place in range(1 << depth)]) if depth else inner
+    places = np.concatenate([inner, ~last])[children]
+    return [
+        Tree(features[level], borders[level], places[:, 0], places[:, 1], values[:, output], output)
+        for features, borders, values in zip(trees.features, trees.borders, trees.leaves, strict=True)
+        for output in range(values.shape[1])
+    ]
