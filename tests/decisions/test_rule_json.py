@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from evalign._files import FORMAT
 from evalign.decisions import DecisionRule, fit_rule
 
 P3 = np.random.default_rng(0).dirichlet(np.ones(3), 12)
@@ -71,7 +72,7 @@ def test_broken_texts_are_refused(name):
 
 
 def test_newer_texts_ask_for_an_upgrade():
-    with pytest.raises(ValueError, match="format 4 or older, but got 99. Upgrade"):
+    with pytest.raises(ValueError, match=f"format {FORMAT} or older, but got 99. Upgrade"):
         DecisionRule.from_json(text(format=99))
 
 

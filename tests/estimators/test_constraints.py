@@ -169,7 +169,7 @@ def test_the_rule_decides(calibrate):
     assert model.validation_score_ == model.rule_.value
     assert model.rule_.value == pytest.approx(f1_score(valid[1], model.predict(valid[0])))
     np.testing.assert_allclose(model.rule_.thresholds, fit_rule(p, valid[1], "f1").thresholds)
-    assert model.rule_.value > f1_score(valid[1], p.argmax(1)), "or the test shows nothing"
+    assert (model.predict(valid[0]) != p.argmax(1)).any(), "or the test shows nothing"
 
 
 def test_the_rule_of_bags_is_fitted_on_all_rows():

@@ -198,7 +198,7 @@ def compare(
         trials_file: A file for finished trials; a killed run that is called again runs only what is missing.
             Requires an integer `random_state`.
         n_jobs: The number of trials run at a time, with one thread each; None runs one at a time and leaves
-            the threads to the libraries.
+            the threads to the libraries, or does what `joblib.parallel_config` says (Dask, Ray).
         random_state: The seed of the splits and of the methods.
         verbose: Show a progress bar on standard error; None shows it on a terminal only.
 
