@@ -23,7 +23,7 @@ from evalign import metrics
 from evalign._files import read_bundle, write_bundle
 from evalign.decisions import Goal
 from evalign.estimators import MetricDecision, MetricLinear
-from evalign.estimators._candidates import CANDIDATES, Blend, HeldOutScores, get_offsets
+from evalign.estimators._candidates import CANDIDATES, Blend, FoldScores, get_offsets
 from evalign.estimators._logistic import LinearRows, MetricObjective, fit_logistic
 from evalign.estimators._offsets import fit_offsets
 
@@ -245,7 +245,7 @@ def test_a_candidate_must_be_significantly_better():
     for gain, name in ((0.0, "logistic regression"), (0.6, "metric")):
         better = noisy + gain * (2 * y[:, None] - 1)
         scores = {"logistic": noisy, "metric": better, "zero": noisy}
-        held_out = HeldOutScores(scores, np.arange(400) % 4, y, np.ones(400), 2, Goal(metrics.accuracy()))
+        held_out = FoldScores(scores, np.arange(400) % 4, y, np.ones(400), 2, Goal(metrics.accuracy()))
         assert held_out.choose(CANDIDATES)[0].name == name
 
 

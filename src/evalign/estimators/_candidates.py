@@ -27,7 +27,7 @@ MAX_LOGIT = 36.0
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Contender:
     """Weights to choose from: a share of one kind, the rest being those of logistic regression."""
 
     name: str
@@ -37,10 +37,10 @@ class Candidate:
 
 #: The first is what the others must beat.
 CANDIDATES = (
-    Candidate("logistic regression", "logistic"),
-    Candidate("mean of both", "metric", share=0.5),
-    Candidate("metric", "metric"),
-    Candidate("metric from zero", "zero"),
+    Contender("logistic regression", "logistic"),
+    Contender("mean of both", "metric", share=0.5),
+    Contender("metric", "metric"),
+    Contender("metric from zero", "zero"),
 )
 
 
@@ -76,7 +76,7 @@ def fit_fold(rows: LinearRows, split: Split, goal: Goal, C: float, max_iter: int
 class Blend:
     """Calibrated log-odds: a share of slope * scores + offsets, the rest from logistic regression."""
 
-    candidate: Candidate
+    candidate: Contender
     slope: Floats
     offsets: Floats
 
@@ -95,7 +95,7 @@ class Blend:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutScores:
+class FoldScores:
     """The scores of all held-out rows by kind of weights, each from weights trained without the row."""
 
     scores: dict[str, Floats]
@@ -106,14 +106,14 @@ class HeldOutScores:
     goal: Goal
 
     @classmethod
-    def join(cls, folds: Sequence[FoldFit], rows: LinearRows, goal: Goal) -> HeldOutScores:
+    def join(cls, folds: Sequence[FoldFit], rows: LinearRows, goal: Goal) -> FoldScores:
         """Join the held-out rows of all folds."""
         held_out = np.concatenate([one.held_out for one in folds])
         fold = np.repeat(np.arange(len(folds)), [len(one.held_out) for one in folds])
         scores = {kind: np.concatenate([one.scores[kind] for one in folds]) for kind in folds[0].scores}
         return cls(scores, fold, rows.y[held_out], rows.weight[held_out], rows.num_classes, goal)
 
-    def choose(self, candidates: Sequence[Candidate]) -> tuple[Candidate, dict[str, float]]:
+    def choose(self, candidates: Sequence[Contender]) -> tuple[Contender, dict[str, float]]:
         """Choose the best candidate that is significantly better than the first, or else the first.
 
         None is chosen that can satisfy the constraints less well than the first. Returns the candidate, and
@@ -134,7 +134,7 @@ class HeldOutScores:
         values = [self.goal.value(matrix) for matrix in matrices]
         return candidates[best], {one.name: value for one, value in zip(candidates, values, strict=True)}
 
-    def cross_fit(self, candidates: Sequence[Candidate]) -> list[Indices]:
+    def cross_fit(self, candidates: Sequence[Contender]) -> list[Indices]:
         """Predict each fold, for each candidate, by a calibration and a rule fitted on the other folds."""
         predicted = [np.zeros_like(self.y) for _ in candidates]
         for number in range(self.fold.max() + 1):
@@ -168,14 +168,14 @@ class HeldOutScores:
         """Fit the rule of a candidate on all rows."""
         return _fit_rule(blend.apply(self.scores), self.y, self.weight, self.goal)
 
-    def _measure_violation(self, candidate: Candidate) -> float:
+    def _measure_violation(self, candidate: Contender) -> float:
         """By how much the rule fitted on all rows violates the constraints."""
         if not self.goal.constraints:
             return 0.0
         blend = Blend(candidate, *self.calibrate(candidate.kind))
         return max(self.fit_rule(blend).violations.values(), default=0.0)
 
-    def _take(self, rows: NDArray[np.bool_]) -> HeldOutScores:
+    def _take(self, rows: NDArray[np.bool_]) -> FoldScores:
         scores = {kind: table[rows] for kind, table in self.scores.items()}
         return replace(self, scores=scores, fold=self.fold[rows], y=self.y[rows], weight=self.weight[rows])
 

@@ -27,7 +27,7 @@ from evalign.estimators._candidates import (
     CANDIDATES,
     Blend,
     FoldFit,
-    HeldOutScores,
+    FoldScores,
     decide,
     fit_fold,
     get_offsets,
@@ -206,7 +206,7 @@ class MetricLinear(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _choose(self, folds: Sequence[FoldFit], rows: LinearRows, goal: Goal) -> None:
         """Choose a candidate, and set its weights for scaled features."""
-        held_out = HeldOutScores.join(folds, rows, goal)
+        held_out = FoldScores.join(folds, rows, goal)
         chosen, self.candidates_ = held_out.choose(CANDIDATES)
         self.chosen_ = chosen.name
         self.validation_score_ = self.candidates_[chosen.name]

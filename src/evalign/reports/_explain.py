@@ -62,7 +62,7 @@ def explain(
     """
     end = perf_counter() + seconds
     target = metrics.as_metric(metric, scalar=True)
-    rows = _Rows.draw(models, parts, X, y, seed)
+    rows = _SampledRows.draw(models, parts, X, y, seed)
     target, _ = metrics.resolve_classes(target, (), rows.classes)
     columns = [name for name in X if name in kinds]
     start, pace = _measure_pace(rows)
@@ -92,7 +92,7 @@ def explain(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _SampledRows:
     """Held-out rows in parts, each with the model that was not trained on it."""
 
     classes: tuple[str, ...]
@@ -101,7 +101,7 @@ class _Rows:
     truths: tuple[Indices, ...]
 
     @classmethod
-    def draw(cls, models: Sequence[Any], parts: Sequence[Indices], X: Any, y: Any, seed: int) -> _Rows:
+    def draw(cls, models: Sequence[Any], parts: Sequence[Indices], X: Any, y: Any, seed: int) -> _SampledRows:
         """Draw rows of every part, in a random order."""
         generator, total = np.random.default_rng(seed), sum(map(len, parts))
         labels = np.asarray(models[0].classes_)
@@ -127,12 +127,12 @@ class _Rows:
         """The class of each row."""
         return np.concatenate(self.truths)
 
-    def take(self, size: int) -> _Rows:
+    def take(self, size: int) -> _SampledRows:
         """About so many of the rows, in proportion from every part."""
         sizes = [min(len(own), max(1, -(-size * len(own) // self.size))) for own in self.truths]
         frames = tuple(frame.iloc[:n] for frame, n in zip(self.frames, sizes, strict=True))
         truths = tuple(own[:n] for own, n in zip(self.truths, sizes, strict=True))
-        return _Rows(self.classes, self.models, frames, truths)
+        return _SampledRows(self.classes, self.models, frames, truths)
 
     def predict(self, frames: Sequence[Any]) -> Indices:
         """The decision about each row of the frames of every part."""
@@ -152,7 +152,7 @@ def _skip(metric: Metric, reason: str) -> ExplanationFacts:
     return ExplanationFacts(metric.name, skipped=reason)
 
 
-def _measure_pace(rows: _Rows) -> tuple[float, float]:
+def _measure_pace(rows: _SampledRows) -> tuple[float, float]:
     """The seconds that a prediction takes at least, and those that each further row takes."""
     times = []
     for size in (len(rows.models), min(rows.size, 4 * FEWEST_ROWS)):
@@ -165,7 +165,7 @@ def _measure_pace(rows: _Rows) -> tuple[float, float]:
     return first, max(pace, 1e-7)
 
 
-def _copy_permuted(rows: _Rows, columns: Sequence[str], generator: np.random.Generator) -> list[Any]:
+def _copy_permuted(rows: _SampledRows, columns: Sequence[str], generator: np.random.Generator) -> list[Any]:
     """For every part, one copy of its rows per column, in which the values of that column are permuted."""
     frames = []
     for frame in rows.frames:
@@ -179,19 +179,19 @@ def _copy_permuted(rows: _Rows, columns: Sequence[str], generator: np.random.Gen
     return frames
 
 
-def _regroup(values: Any, rows: _Rows, n_copies: int) -> Any:
+def _regroup(values: Any, rows: _SampledRows, n_copies: int) -> Any:
     """Predictions of copies of every part as (copies, rows, ...), with the rows in the order of the parts."""
     sizes = [len(own) * n_copies for own in rows.truths]
     parts = np.split(values, np.cumsum(sizes)[:-1])
     return np.concatenate([one.reshape(n_copies, -1, *values.shape[1:]) for one in parts], axis=1)
 
 
-def _split_columns(rows: _Rows, columns: Sequence[str]) -> list[Sequence[str]]:
+def _split_columns(rows: _SampledRows, columns: Sequence[str]) -> list[Sequence[str]]:
     step = max(1, CHUNK // rows.size)
     return [columns[k : k + step] for k in range(0, len(columns), step)]
 
 
-def _screen(rows: _Rows, columns: list[str], seed: int) -> list[str]:
+def _screen(rows: _SampledRows, columns: list[str], seed: int) -> list[str]:
     """The columns whose permutation changes the probabilities of some rows most."""
     part, generator = rows.take(SCREENING_ROWS), np.random.default_rng(seed)
     base = part.predict_proba(part.frames)
@@ -204,7 +204,7 @@ def _screen(rows: _Rows, columns: list[str], seed: int) -> list[str]:
 
 
 def _permute(
-    rows: _Rows, columns: list[str], metric: Metric, end: float, seed: int
+    rows: _SampledRows, columns: list[str], metric: Metric, end: float, seed: int
 ) -> tuple[int, list[ImportanceFacts]]:
     """The importance of each column, the largest first, and the number of permutations there was time for."""
     generator = np.random.default_rng(seed)
@@ -230,7 +230,7 @@ def _permute(
 
 
 def _trace_dependences(
-    rows: _Rows, columns: Sequence[str], X: Any, kinds: Mapping[str, str]
+    rows: _SampledRows, columns: Sequence[str], X: Any, kinds: Mapping[str, str]
 ) -> tuple[DependenceFacts, ...]:
     """The mean probability of the classes at some values of each column."""
     common = np.argsort(-np.bincount(rows.truth, minlength=len(rows.classes)), kind="stable")[:MOST_CLASSES]

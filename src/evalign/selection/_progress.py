@@ -29,7 +29,7 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-class Progress:
+class FitProgress:
     """A bar on a terminal; elsewhere a line for each member that is complete."""
 
     def __init__(self, problem: Problem, schedule: Schedule, visible: bool) -> None:
@@ -42,7 +42,7 @@ class Progress:
             bar_format="{bar:10}| {n_fmt} of {total_fmt} models [{elapsed}] {desc}",
         )  # fmt: skip
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> FitProgress:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -21,7 +21,7 @@ from evalign._errors import check_integer, expected, is_number, show
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import DecisionRule, Goal
 from evalign.estimators import SaveMixin, Split, draw_splits
-from evalign.selection._progress import Progress
+from evalign.selection._progress import FitProgress
 from evalign.selection._store import FoldStore
 from evalign.selection.comparison import Comparison, draw_seed, summarize
 from evalign.selection.ensemble import Ensemble, FittedMember, pack_ensemble, unpack_ensemble
@@ -242,7 +242,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         costs = {name: MEMBERS[name].cost if name in MEMBERS else 1.0 for name in builders}
         schedule = Schedule(costs, len(splits), clock, effective_n_jobs(self.n_jobs))
         results: dict[str, dict[int, FoldModel]] = {name: {} for name in builders}
-        with Progress(problem, schedule, bool(self.verbose)) as progress:
+        with FitProgress(problem, schedule, bool(self.verbose)) as progress:
 
             def keep(result: FoldModel) -> None:
                 schedule.record(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median_low
@@ -13,13 +14,14 @@ import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 
 from evalign._errors import expected, is_number, show
 from evalign._typing import Floats
 from evalign.estimators import Split, predict_response
 from evalign.selection._settings import describe_settings, use_one_thread
-from evalign.selection.members import fit_on_fold
+from evalign.selection.members import MEMBERS, fit_on_fold
 from evalign.selection.mixture import as_scores
 from evalign.selection.problem import Problem
 from evalign.selection.workers import run_jobs
@@ -79,7 +81,10 @@ class FoldTask:
         if one_thread:
             use_one_thread(estimator)
         start = perf_counter()
-        model = fit_on_fold(estimator, problem, self.split, self.prepare)
+        with warnings.catch_warnings():
+            if self.member in MEMBERS:  # what a user cannot change need not be known
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            model = fit_on_fold(estimator, problem, self.split, self.prepare)
         middle = perf_counter()
         X = self.prepare(_safe_indexing(problem.X, self.split[1]))
         scores = score_rows(model, X, problem.classes, problem.is_multilabel)

@@ -19,7 +19,7 @@ WAIT = 0.002
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Waiting:
     """The converted rows of a request, and where their predictions go."""
 
     table: Any
@@ -40,7 +40,7 @@ class Batcher:
     def __init__(self, predict: Callable[[Any], Predictions], max_rows: int) -> None:
         self.predict_rows = predict
         self.max_rows = max_rows
-        self.waiting: deque[Job] = deque()
+        self.waiting: deque[Waiting] = deque()
         self.arrived = asyncio.Event()
         self.thread = ThreadPoolExecutor(1, "model")
         self.worker: asyncio.Task[None] | None = None
@@ -58,7 +58,7 @@ class Batcher:
 
     async def predict(self, table: Any) -> Predictions:
         """Predict the rows of one request."""
-        job = Job(table, asyncio.get_running_loop().create_future())
+        job = Waiting(table, asyncio.get_running_loop().create_future())
         self.waiting.append(job)
         self.arrived.set()
         return await job.future
@@ -75,7 +75,7 @@ class Batcher:
     def _count_rows(self) -> int:
         return sum(len(job.table) for job in self.waiting)
 
-    def _take_batch(self) -> Iterator[Job]:
+    def _take_batch(self) -> Iterator[Waiting]:
         """Take requests as long as they fit; those that nobody waits for any more are dropped."""
         rows = 0
         while self.waiting and (rows == 0 or rows + len(self.waiting[0].table) <= self.max_rows):
@@ -84,7 +84,7 @@ class Batcher:
                 rows += len(job.table)
                 yield job
 
-    async def _answer(self, batch: list[Job]) -> None:
+    async def _answer(self, batch: list[Waiting]) -> None:
         loop = asyncio.get_running_loop()
         tables = [job.table for job in batch]
         try:

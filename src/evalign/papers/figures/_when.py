@@ -36,7 +36,7 @@ FACTORS: tuple[tuple[str, str, bool, dict[float, str]], ...] = (
 )  # fmt: skip
 
 
-class Gain(NamedTuple):
+class Gains(NamedTuple):
     """The differences of paired trials."""
 
     values: tuple[float, ...]
@@ -56,11 +56,11 @@ class Gain(NamedTuple):
         return f"{self.mean:+.3f} ± {self.error:.3f}"
 
 
-def measure_gain(results: StudyResults, level: str, row: str, base: str = RULE, column: str = "F1") -> Gain:
+def measure_gain(results: StudyResults, level: str, row: str, base: str = RULE, column: str = "F1") -> Gains:
     """Return the differences between two rows, trial by trial: they share rows, split and seed."""
     new, old = (results.cells[f"synthetic {level}", name].scores for name in (row, base))
     pairs = zip(new, old, strict=False)  # of a study that is not complete
-    return Gain(tuple(one[column] - other[column] for one, other in pairs))
+    return Gains(tuple(one[column] - other[column] for one, other in pairs))
 
 
 def gains(results: StudyResults) -> tuple[Panel, ...]:
@@ -100,7 +100,7 @@ def _lines(
     return tuple(lines)
 
 
-def _as_lines(series: str, x: tuple[float, ...], found: Sequence[Gain]) -> list[Line]:
+def _as_lines(series: str, x: tuple[float, ...], found: Sequence[Gains]) -> list[Line]:
     trials = min(len(gain.values) for gain in found)
     mean = Line(series, x, tuple(gain.mean for gain in found))
     each = [Line(series, x, tuple(gain.values[i] for gain in found), i + 1) for i in range(trials)]
@@ -152,7 +152,7 @@ def gain_claims(results: StudyResults) -> list[Claim]:
     small, rich = (measure_gain(results, level, "aligned") for level in ("linear", "512-256-128"))
     right = measure_gain(results, "linear, bend 0", "aligned")
     losses = [
-        Gain(tuple(a - b for a, b in zip(*(
+        Gains(tuple(a - b for a, b in zip(*(
             [one["F1"] for one in results.cells[f"synthetic linear{change}", f"surrogate, q = {q}"].scores]
             for change in (", noise 0.3", "")), strict=False)))
         for q in (0, 0.7)
