@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -39,6 +40,23 @@ def differentiate(function: Callable[[Tensor], Tensor], point: Tensor, gradient:
         value = function(start)
     (of_point,) = torch.autograd.grad(value, start, gradient, create_graph=again)
     return of_point
+
+
+@contextmanager
+def use_threads(count: int | None) -> Iterator[None]:
+    """Let PyTorch use this number of threads; None changes nothing.
+
+    >>> with use_threads(1):
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    try:
+        if count is not None:
+            torch.set_num_threads(count)
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def is_autocast(device: torch.device) -> bool:

@@ -3,8 +3,10 @@
 import json
 import pickle
 
+import lightgbm as lgb
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -14,6 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from evalign._torch import use_threads
+from evalign.boosting import choose_threads
 from evalign.estimators import MetricBooster
 
 ROWS = "The held-out rows depend on the rows, as for every classifier with early stopping."
@@ -206,6 +210,23 @@ def test_params_reach_lightgbm(data):
     model = MetricBooster(n_bags=1, params={"max_depth": 1}, **QUICK).fit(X, y)
     trees = model.stages_[0].base.dump_model()["tree_info"]
     assert max(tree["num_leaves"] for tree in trees) == 2
+
+
+def test_small_tables_are_boosted_by_one_thread(data, monkeypatch):
+    """Threads that wait for each other after every leaf are slower than one, and far slower on busy cores."""
+    used, train = [], lgb.train
+
+    def record(params, *args, **kwargs):
+        used.append((params["num_threads"], torch.get_num_threads()))
+        return train(params, *args, **kwargs)
+
+    monkeypatch.setattr(lgb, "train", record)
+    with use_threads(2):
+        for n_jobs in (None, 2):
+            MetricBooster("f1", n_bags=1, n_estimators=5, n_jobs=n_jobs).fit(data[0], data[2])
+    assert used == [(1, 1), (1, 1), (2, 2), (2, 2)]
+    monkeypatch.setattr("evalign.boosting._train.cpu_count", lambda: 8)
+    assert [choose_threads(np.empty((rows, 50))) for rows in (1000, 4000, 10_000_000)] == [1, 3, 8]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,16 @@ def test_several_jobs_share_the_folds():
     assert list(schedule) == [("b", fold) for fold in range(4)]  # 8 s together
 
 
+def test_folds_that_are_still_running_count_with_the_time_they_took_so_far():
+    """joblib draws the next fold before the result of the last one is handed over."""
+    schedule = Schedule({"a": 1.0, "b": 1.0}, 5, Stopwatch(20.0), n_jobs=2, reserve=0.1)
+    following = iter(schedule)
+    assert [next(following), next(following)] == [("a", 0), ("a", 1)]
+    schedule.clock.now = 12.0
+    assert list(following) == []  # a third fold would end after 24 s
+    assert schedule.left_out["a"] == "after 2 of 5 folds, it needs about 12 s more, and 6 s are left"
+
+
 def test_a_failed_member_is_not_continued():
     schedule = Schedule({"a": 1.0, "b": 1.0}, 3, Stopwatch())
     following = iter(schedule)

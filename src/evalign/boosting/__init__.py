@@ -7,6 +7,7 @@ from evalign.boosting._train import (
     BoostingPlan,
     LabelledRows,
     Stages,
+    choose_threads,
     decide,
     import_lightgbm,
     scores_to_probabilities,
@@ -14,7 +15,7 @@ from evalign.boosting._train import (
 )
 
 __all__ = [
-    "BoostingPlan", "Evaluation", "LabelStages", "LabelledRows", "Objective", "Stages", "decide",
-    "evaluation", "import_lightgbm", "objective", "scores_to_probabilities", "train_label_stages",
-    "train_stages",
+    "BoostingPlan", "Evaluation", "LabelStages", "LabelledRows", "Objective", "Stages",
+    "choose_threads", "decide", "evaluation", "import_lightgbm", "objective", "scores_to_probabilities",
+    "train_label_stages", "train_stages",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import cpu_count
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 from torch import Tensor
@@ -18,6 +20,9 @@ from evalign._typing import Floats, Indices
 from evalign.boosting._objective import Objective
 from evalign.decisions import Goal, Scaling, Standing, fit_rule
 from evalign.metrics import hard_confusion
+
+#: With fewer cells per thread, a thread waits longer than it works.
+CELLS_PER_THREAD = 100_000
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Stages:
 
     def base_scores(self, X: Any) -> Floats:
         """The raw scores after the rounds on the log-loss."""
-        return np.asarray(self.base.predict(X, raw_score=True))
+        return _predict(self.base, X)
 
     def scores(self, X: Any, base: Floats | None = None) -> Floats:
         """The scores, (n,) for two classes, else (n, d), whose sign or argmax decides.
@@ -99,7 +104,20 @@ class Stages:
         if self.calibration is not None:
             scores = self.calibration.apply(scores)
         scores = fold_rule(scores, self.weights)
-        return scores if self.metric is None else scores + self.metric.predict(X, raw_score=True)
+        return scores if self.metric is None else scores + _predict(self.metric, X)
+
+
+def choose_threads(X: Any, n_jobs: int | None = None) -> int:
+    """The number of threads for features: `n_jobs`, or as many as there is enough work for.
+
+    Threads that wait for each other after every leaf make small tables slower, by far if cores are busy.
+
+    >>> choose_threads(np.zeros((1000, 20)))
+    1
+    """
+    if n_jobs is not None:
+        return int(n_jobs)
+    return min(cpu_count(), 1 + math.prod(X.shape) // CELLS_PER_THREAD)
 
 
 def import_lightgbm() -> Any:
@@ -226,6 +244,10 @@ def boost_on_metric(
 def _detach(booster: Any) -> Any:
     """The trees up to the best round, without data and objective: small and easy to copy."""
     return import_lightgbm().Booster(model_str=booster.model_to_string())
+
+
+def _predict(booster: Any, X: Any) -> Floats:
+    return np.asarray(booster.predict(X, raw_score=True, num_threads=choose_threads(X)))
 
 
 def _rank(scores: Floats, held: LabelledRows, plan: BoostingPlan) -> float:

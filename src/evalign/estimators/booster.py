@@ -18,12 +18,14 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from evalign import metrics
 from evalign._errors import check_integer, expected, is_number, show, suggest
+from evalign._torch import use_threads
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.boosting import (
     BoostingPlan,
     LabelledRows,
     LabelStages,
     Stages,
+    choose_threads,
     decide,
     import_lightgbm,
     scores_to_probabilities,
@@ -95,7 +97,8 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             natively; of a table, they are found.
         params: Further settings of LightGBM, as a dictionary. With more than 32 classes, `max_bin` is 63
             unless given, since the time of a tree is spent on going through the bins.
-        n_jobs: The number of threads of LightGBM, which boosts one bag at a time; None leaves it to LightGBM.
+        n_jobs: The number of threads of LightGBM, which boosts one bag at a time; None for as many
+            as there is enough work for.
         random_state: The seed; the same seed on the same machine gives the same model.
         verbose: 1 shows a progress bar on standard error.
 
@@ -216,9 +219,10 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             parts = [(rows, held_rows.with_class_weights(class_weights))]
         bar = ProgressBar("round")
         try:
-            plan = self._plan(goal, len(targets.indices), seed, bar)
+            plan = self._plan(goal, X, seed, bar)
             train = train_label_stages if self.multilabel_ else train_stages
-            stages: Any = train(parts, plan)
+            with use_threads(1 if plan.settings["num_threads"] == 1 else None):
+                stages: Any = train(parts, plan)
         finally:
             bar.close()
         self._keep_best(stages, [held for _, held in parts], goal)
@@ -256,14 +260,14 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             return 1
         return min(5, int(counts.min()) if groups is None else targets.count_groups(groups))
 
-    def _plan(self, goal: Goal, n_rows: int, seed: int, bar: ProgressBar) -> BoostingPlan:
+    def _plan(self, goal: Goal, X: Any, seed: int, bar: ProgressBar) -> BoostingPlan:
         num_classes = 2 if self.multilabel_ else len(self.classes_)
         settings = {
             "learning_rate": self.learning_rate,
             "num_leaves": int(self.num_leaves),
             # A small table must be able to grow trees at all.
-            "min_data_in_leaf": min(int(self.min_child_samples), max(1, n_rows // 20)),
-            "num_threads": 0 if self.n_jobs is None else int(self.n_jobs),
+            "min_data_in_leaf": min(int(self.min_child_samples), max(1, X.shape[0] // 20)),
+            "num_threads": choose_threads(X, self.n_jobs),
             "seed": seed,
             "deterministic": True,
             "force_row_wise": True,

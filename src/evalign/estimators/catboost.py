@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from evalign._errors import check_integer, expected, show
 from evalign._typing import Floats, Indices
+from evalign.boosting import choose_threads
 from evalign.estimators._rows import Targets, normalize_weights
 from evalign.estimators._validation import ValidationRows
 
@@ -100,7 +101,7 @@ class CatBoost(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         n_estimators: The maximum number of rounds.
         patience: The number of rounds without improvement after which it stops.
-        n_jobs: The number of threads; None for all.
+        n_jobs: The number of threads; None for as many as there is enough work for.
         random_state: The seed.
 
     >>> X, y = np.arange(200.0)[:, None] % 7, np.arange(200) % 7 > 3
@@ -164,7 +165,7 @@ class CatBoost(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         model = CatBoostClassifier(
             iterations=int(self.n_estimators), early_stopping_rounds=int(self.patience), random_seed=seed,
-            thread_count=-1 if self.n_jobs is None else int(self.n_jobs), verbose=False,
+            thread_count=choose_threads(rows.X, self.n_jobs), verbose=False,
             loss_function="Logloss" if len(self.classes_) == 2 else "MultiClass",
             classes_count=None if len(self.classes_) == 2 else len(self.classes_), allow_writing_files=False,
         )  # fmt: skip

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from evalign import metrics
 from evalign._errors import check_integer, expected, is_integer, is_number, show
 from evalign._files import pack_tensors, unpack_tensors
+from evalign._torch import use_threads
 from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import expected_calibration_error, fit_rule, fit_temperature
 from evalign.estimators._columns import validate_features
@@ -609,12 +610,8 @@ def _train_bag(training: BagTraining) -> Bag:
 
 def _train_bag_on_one_thread(training: BagTraining) -> Bag:
     """Train in one of several processes, which must not compete for cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with use_threads(1):
         return _train_bag(training)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def describe_satisfaction(constraints: Sequence[Constraint], matrix: Tensor) -> dict[str, dict[str, Any]]:

@@ -6,10 +6,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign._errors import check_integer, expected, is_integer, show, suggest
+from evalign._torch import use_threads
 from evalign.papers._figure_page import write_figure
 from evalign.papers._table_page import write_table
 from evalign.papers.data import MissingDataError, fingerprint
@@ -141,10 +141,6 @@ def _run(job: Job, queue: StudyQueue, jobs: int, progress: bool) -> None:
         if jobs > 1:
             work_in_processes(job, jobs, report)
         else:
-            threads = torch.get_num_threads()
-            try:
-                torch.set_num_threads(1)
+            with use_threads(1):
                 work(queue, report)
-            finally:
-                torch.set_num_threads(threads)
         report()

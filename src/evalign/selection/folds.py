@@ -12,12 +12,12 @@ from typing import Any
 
 import joblib
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 
 from evalign._errors import expected, is_number, show
+from evalign._torch import use_threads
 from evalign._typing import Floats
 from evalign.estimators import Split, predict_response
 from evalign.selection._settings import describe_settings, use_one_thread
@@ -61,15 +61,11 @@ class FoldTask:
 
     def run(self, problem: Problem, one_thread: bool) -> FoldModel:
         """Fit the member and predict the rows of the fold; an error is a result."""
-        threads = torch.get_num_threads()
         try:
-            if one_thread:
-                torch.set_num_threads(1)
-            return self._fit(problem, one_thread)
+            with use_threads(1 if one_thread else None):
+                return self._fit(problem, one_thread)
         except Exception as error:
             return self.as_failure(error)
-        finally:
-            torch.set_num_threads(threads)
 
     def as_failure(self, error: Exception) -> FoldModel:
         """Return an error as a result."""
@@ -154,8 +150,9 @@ class Schedule:
     """Which member is fitted on which fold next, in the time that is left.
 
     A member is begun, and continued, only if all its folds are expected to fit into the time: by what its
-    folds took so far, or else by its guessed cost and what the others took. The first member is different:
-    it is fitted on as many folds as there is time for, and on one at least.
+    folds took so far, those that are still running included, or else by its guessed cost and what the others
+    took. The first member is different: it is fitted on as many folds as there is time for, and on one at
+    least.
 
     Args:
         costs: The members in their order, with their guessed costs.
@@ -175,17 +172,20 @@ class Schedule:
     n_jobs: int = 1
     reserve: float = 0.1
     started: set[tuple[str, int]] = field(default_factory=set)
+    running: dict[tuple[str, int], float] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         while (following := self._find_next()) is not None:
             self.started.add(following)
+            self.running[following] = self.clock.spent
             yield following
 
     def record(self, result: FoldModel) -> None:
         """Take note of what a fold took, or that it failed."""
         self.started.add((result.member, result.fold))
+        self.running.pop((result.member, result.fold), None)
         if result.error is not None:
             self.left_out[result.member] = f"failed: {result.error}"
         else:
@@ -233,7 +233,10 @@ class Schedule:
         return None
 
     def _has_time(self, member: str, n_waiting: int, is_first: bool) -> bool:
-        seconds = self._estimate(member)
+        # The next fold is drawn before the result of the last one is known: its time is, at least.
+        elapsed = [self.clock.spent - start for (name, _), start in self.running.items() if name == member]
+        known = self._estimate(member)
+        seconds = max([*elapsed, *([] if known is None else [known])], default=None)
         if self.clock.limit is None or seconds is None:
             return self.clock.left > 0 or (is_first and n_waiting == self.n_folds)
         rounds = 1 if is_first else math.ceil(n_waiting / self.n_jobs)

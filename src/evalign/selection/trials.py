@@ -14,7 +14,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -22,6 +21,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign._errors import expected
 from evalign._files import FORMAT, check_format
+from evalign._torch import use_threads
 from evalign.estimators import MetricBooster, MetricClassifier
 from evalign.metrics import Metric
 from evalign.selection._settings import describe_settings, use_one_thread
@@ -159,18 +159,14 @@ def _show_progress(trials: Iterator[Trial], total: int, verbose: bool | None) ->
 
 def run_group(tasks: Sequence[TrialTask], problem: Problem, one_thread: bool) -> list[Trial]:
     """Run trials of one split and one training: fit once, and evaluate with and without the rule."""
-    threads = torch.get_num_threads()
     try:
-        if one_thread:
-            torch.set_num_threads(1)
-        # A classifier with a rule first: the rule is fitted after training, and can be left out afterwards.
-        first = max(tasks, key=lambda task: _has_rule(task) if len(tasks) > 1 else False)
-        estimator, seconds = first.fit(problem, one_thread)
-        return [_evaluate(task, problem, estimator, seconds, first) for task in tasks]
+        with use_threads(1 if one_thread else None):
+            # With a rule first: the rule is fitted after training, and can be left out afterwards.
+            first = max(tasks, key=lambda task: _has_rule(task) if len(tasks) > 1 else False)
+            estimator, seconds = first.fit(problem, one_thread)
+            return [_evaluate(task, problem, estimator, seconds, first) for task in tasks]
     except Exception as error:
         return [task.as_failure(error) for task in tasks]
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _evaluate(task: TrialTask, problem: Problem, estimator: Any, seconds: float, first: TrialTask) -> Trial:
