@@ -151,7 +151,9 @@ def is_readable(values: Tensor) -> bool:
     return values.device.type == "cpu"
 
 
-def check_range(argument: str, values: Tensor, low: float, high: float, hint: str = "") -> None:
+def check_range(
+    argument: str, values: Tensor, low: float, high: float, hint: str = "", wanted: str = ""
+) -> None:
     """Refuse values outside [low, high] wherever they can be read without waiting for a device.
 
     Nothing is checked under `torch.compile` or for values batched by `vmap`. On an accelerator the check
@@ -163,7 +165,7 @@ def check_range(argument: str, values: Tensor, low: float, high: float, hint: st
     extremes = value_range(values)
     if extremes is not None and not (extremes[0] >= low and extremes[1] <= high):
         wrong = extremes[1] if extremes[0] >= low else extremes[0]
-        raise expected(argument, f"in {low}..{high}", wrong, hint)
+        raise expected(argument, wanted or f"in {low}..{high}", wrong, hint)
 
 
 def value_range(values: Tensor) -> tuple[float, float] | None:

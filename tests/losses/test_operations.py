@@ -94,3 +94,12 @@ def test_the_matrix_takes_few_operations(classes, limit):
 
     names = record(Trace("f1"), torch.randn(30, classes), torch.arange(30) % classes)
     assert len(names) <= limit
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize(("metric", "classes", "limit"), [("f1", 2, 33), ("f1", 10, 66), ("mcc", 10, 140)])
+def test_a_whole_step_takes_few_operations(metric, classes, limit):
+    """Half of 66, 132 and 281, from the second step on: the first also copies constants to the device."""
+    loss, logits, targets = MetricLoss(metric), torch.randn(30, classes), torch.arange(30) % classes
+    record(loss, logits, targets)
+    assert len(record(loss, logits, targets)) <= limit

@@ -81,6 +81,7 @@ def as_batch(
     >>> rows.task, rows.logits.shape, rows.targets.shape
     ('multiclass', torch.Size([32, 3]), torch.Size([32]))
     """
+    _check_tensors(logits.device, targets=targets, sample_weight=sample_weight)
     if not logits.is_floating_point() or logits.ndim == 0:
         raise expected(
             "logits", "of a floating type with one row per target", f"{logits.dtype}, {logits.ndim}-d"
@@ -143,6 +144,15 @@ def check_class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor
     if weights.ndim != 1 or not weights.isfinite().all() or (weights < 0).any() or not weights.sum() > 0:
         raise expected("class_weight", "with one weight >= 0 per class", weights.tolist())
     return weights
+
+
+def _check_tensors(device: torch.device, **tensors: Tensor | None) -> None:
+    """Refuse what is not a tensor or is on another device, which PyTorch does not notice everywhere."""
+    for name, value in tensors.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise expected(name, "to be a tensor", f"a {type(value).__name__}")
+        if value is not None and value.device != device:
+            raise expected(name, f"on the device of the logits, {device}", f"{value.device}")
 
 
 def _task(logits: Tensor, targets: Tensor) -> str:
@@ -236,9 +246,10 @@ def _cell_weight(sample_weight: Tensor, cells: Sequence[int]) -> Tensor:
     if sample_weight.shape == (cells[0],) and len(cells) > 1:
         sample_weight = sample_weight.view(-1, *[1] * (len(cells) - 1)).expand(*cells)
     if sample_weight.shape != tuple(cells):
-        wanted = f"of shape {(cells[0],)} or {tuple(cells)}"
+        wanted = f"of shape {(cells[0],)}" + (f" or {tuple(cells)}" if len(cells) > 1 else "")
         raise expected("sample_weight", wanted, f"shape {tuple(sample_weight.shape)}")
-    check_range("sample_weight", sample_weight, 0, torch.finfo(sample_weight.dtype).max)
+    largest = torch.finfo(sample_weight.dtype).max
+    check_range("sample_weight", sample_weight, 0, largest, wanted="to be finite numbers >= 0")
     return sample_weight
 
 
