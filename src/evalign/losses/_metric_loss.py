@@ -122,10 +122,10 @@ class MetricLoss(RowLoss):
             raise expected("metric", "with an average that gives one number", self.metric.name)
         if isinstance(step, HardStep):
             raise expected("step", "with a gradient, such as LinearStep()", step)
-        if not 0 <= memory < 1:
-            raise expected("memory", "in [0, 1)", memory)
-        if not 0 <= anchor < float("inf"):
-            raise expected("anchor", "to be a number >= 0", anchor)
+        if not is_number(memory) or not 0 <= memory < 1:
+            raise expected("memory", "in [0, 1)", show(memory))
+        if not is_number(anchor) or anchor < 0:
+            raise expected("anchor", "to be a number >= 0", show(anchor))
         if not is_number(multiplier_learning_rate) or multiplier_learning_rate <= 0:
             raise expected(
                 "multiplier_learning_rate", "to be a positive number", show(multiplier_learning_rate)

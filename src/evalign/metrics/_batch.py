@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from evalign._errors import expected
+from evalign._errors import expected, show
 from evalign._torch import check_range, poison, value_range
 
 TASKS = ("auto", "multiclass", "binary", "multilabel")
@@ -140,9 +140,14 @@ def check_class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor
     """
     if class_weight is None:
         return None
-    weights = torch.as_tensor(class_weight, dtype=torch.get_default_dtype())
+    wanted = "with one weight >= 0 per class"
+    try:
+        weights = torch.as_tensor(class_weight, dtype=torch.get_default_dtype())
+    except (TypeError, ValueError, RuntimeError):
+        hint = "See class_balanced_weights." if class_weight == "balanced" else ""
+        raise expected("class_weight", wanted, show(class_weight), hint) from None
     if weights.ndim != 1 or not weights.isfinite().all() or (weights < 0).any() or not weights.sum() > 0:
-        raise expected("class_weight", "with one weight >= 0 per class", weights.tolist())
+        raise expected("class_weight", wanted, weights.tolist())
     return weights
 
 
