@@ -187,8 +187,7 @@ def test_labels_of_another_shape_or_type():
     assert_rejected(classifier(), "requires y", labels=None)
     gap = np.where(np.arange(len(Y)) == 3, None, Y)
     assert_rejected(classifier(), "`y` without missing labels, but got None in row 3", labels=gap)
-    mixed = np.where(Y == 1, "yes", 0).astype(object)
-    mixed[Y == 0] = 0
+    mixed = np.array(["yes" if label else 0 for label in Y], dtype=object)
     assert_rejected(classifier(), "`y` with labels of one type", labels=mixed)
 
 
