@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-import torch
 
 from evalign import MetricLoss
 from evalign.metrics import NAMED
@@ -143,11 +142,6 @@ def test_the_papers_values():
 def test_bad_settings_are_refused(settings, name):
     with pytest.raises(ValueError, match=f"Expected `{name}`"):
         Anneal(MetricLoss("f1"), **settings)
-
-
-def test_a_loss_without_a_temperature_is_refused():
-    with pytest.raises(ValueError, match="Expected `loss` with a temperature, .* but got CrossEntropyLoss"):
-        Anneal(torch.nn.CrossEntropyLoss())
 
 
 def test_a_foreign_state_is_refused():

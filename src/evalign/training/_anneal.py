@@ -66,8 +66,6 @@ class Anneal:
             raise expected("tolerance", "to be a number >= 0", tolerance)
         if mode not in MODES:
             raise expected("mode", "to be 'min' or 'max'", repr(mode))
-        if not hasattr(loss, "temperature"):
-            raise expected("loss", "with a temperature, such as MetricLoss('f1')", type(loss).__name__)
         self.loss = loss
         self.mode = mode
         self.start, self.decay, self.floor, self.tolerance = start, decay, floor, tolerance
