@@ -12,6 +12,7 @@ from torch import nn
 import evalign as ev
 from evalign import metrics
 from evalign.losses import BTG_THRESHOLDS, MetricLoss
+from evalign.metrics import as_batch
 from evalign.softsets import HardStep, LinearStep, SigmoidStep
 
 COST = metrics.cost([[0, 1, 2], [3, 0, 1], [5, 1, 0]])
@@ -136,6 +137,27 @@ def test_two_logits_have_the_curve_of_their_difference(name):
     logits, targets = batch(2)
     loss = MetricLoss(name)
     torch.testing.assert_close(loss(logits, targets), loss(logits[:, 1] - logits[:, 0], targets))
+
+
+def test_the_odds_of_a_class_against_the_rest():
+    logits = 30 * torch.randn(40, 5, dtype=torch.float64, generator=torch.manual_seed(0))
+    logits[0], logits[1] = 1.0, torch.tensor([2.0, 2.0, 0.0, 0.0, 0.0])
+    logits.requires_grad_()
+    found = as_batch(logits, torch.arange(40) % 5).one_against_rest().logits
+    rest = [logits[:, [j for j in range(5) if j != k]].logsumexp(1) for k in range(5)]
+    wanted = logits - torch.stack(rest, 1)
+    torch.testing.assert_close(found, wanted)
+    gradients = [torch.autograd.grad(side.sin().sum(), logits)[0] for side in (found, wanted)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_curves_of_many_classes_take_the_memory_of_the_logits():
+    """One table per class and threshold, but none of rows x classes x classes."""
+    logits = torch.randn(8, 2000, requires_grad=True)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        as_batch(logits, torch.arange(8)).one_against_rest().logits.sum().backward()
+    largest = max(event.self_cpu_memory_usage for event in profile.events())
+    assert 0 < largest <= 8 * logits.numel() * 4
 
 
 @pytest.mark.parametrize("name", ["auroc", "average_precision", "auroc(average='weighted')"])

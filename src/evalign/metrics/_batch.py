@@ -53,17 +53,25 @@ class Batch:
         """
         if self.task != "multiclass":
             return self
-        d = self.logits.shape[1]
+        logits, d = self.logits, self.logits.shape[1]
         soft = self.targets.ndim == 2
-        labels = self.targets if soft else F.one_hot(self.targets, d).to(self.logits.dtype)
+        labels = self.targets if soft else F.one_hot(self.targets, d).to(logits.dtype)
         if d == 2:
-            logits, labels = (self.logits[:, 1] - self.logits[:, 0]).unsqueeze(1), labels[:, 1:]
+            logits, labels = (logits[:, 1] - logits[:, 0]).unsqueeze(1), labels[:, 1:]
         else:
-            others = self.logits.unsqueeze(1).expand(-1, d, d)
-            others = others.masked_fill(torch.eye(d, dtype=torch.bool, device=others.device), -torch.inf)
-            logits = self.logits - others.logsumexp(-1)
+            logits = _log_odds(logits)
         weight = None if self.weight is None else self.weight.unsqueeze(1).expand_as(logits)
         return Batch("binary" if d == 2 else "multilabel", logits, labels, weight)
+
+
+def _log_odds(logits: Tensor) -> Tensor:
+    """The log-odds of each class against the rest: the sum over the rest is 1 - p, but for the largest."""
+    top = logits.argmax(-1, keepdim=True)
+    is_top = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, top, value=True)
+    whole = logits.logsumexp(-1, keepdim=True)
+    rest = whole + torch.log1p(-(logits - whole).exp().masked_fill(is_top, 0.0))
+    rest_of_top = logits.masked_fill(is_top, -torch.inf).logsumexp(-1, keepdim=True)
+    return logits - torch.where(is_top, rest_of_top, rest)
 
 
 def as_batch(
