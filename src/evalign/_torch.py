@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -49,23 +50,26 @@ def is_autocast(device: torch.device) -> bool:
 class Constant:
     """Numbers of a formula, copied to each device once instead of in every step.
 
+    They are real wherever they are made, also under `torch.device("meta")`, where models are built before
+    they are loaded, and no copy for tensors of another kind, as those of `FakeTensorMode`, is kept.
+
     >>> weights = Constant([1.0, 2.0])
     >>> weights.like(torch.zeros(1)) is weights.like(torch.ones(3))
     True
     """
 
     def __init__(self, values: Any) -> None:
-        self.values = torch.as_tensor(values, dtype=torch.float64)
+        self.values: list[Any] = np.array(values, dtype=np.float64).tolist()
         self._copies: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
     def like(self, other: Tensor) -> Tensor:
         """The numbers on the device and in the type of another tensor."""
-        if torch.compiler.is_compiling():
-            return self.values.to(other)
+        if torch.compiler.is_compiling() or type(other) is not Tensor:
+            return torch.tensor(self.values, device=other.device, dtype=other.dtype)
         key = other.device, other.dtype
         if key not in self._copies:
             with torch.inference_mode(False):  # such a copy could not be used in training
-                self._copies[key] = self.values.to(*key)
+                self._copies[key] = torch.tensor(self.values, device=other.device, dtype=other.dtype)
         return self._copies[key]
 
 

@@ -637,6 +637,24 @@ def test_the_state_of_an_older_version_is_loaded():
     assert loss.temperature == 0.05
 
 
+SETTINGS = {
+    "class_weight": {"class_weight": [1.0, 5.0]},
+    "thresholds": {"metric": "recall", "task": "binary", "thresholds": "btg"},
+    "cost": {"metric": "cost([[0, 1], [5, 0]])"},
+    "beta": {"metric": "fbeta(beta=[1, 2])"},
+    "formula": {"metric": "tp / (tp + fn)"},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_loss_of_a_model_that_was_built_on_meta_is_the_same(settings):
+    """As `from_pretrained` builds models: parameters on meta until the checkpoint is read."""
+    logits, targets = torch.randn(20, 2), torch.arange(20) % 2
+    with torch.device("meta"):
+        loss = MetricLoss(**{"metric": "f1", **settings}).to_empty(device="cpu")
+    assert loss(logits, targets).item() == MetricLoss(**{"metric": "f1", **settings})(logits, targets).item()
+
+
 @pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel"])
 def test_meta_tensors_give_shapes(task):
     logits, targets = batch(4, dtype=torch.float32)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from evalign._errors import expected, show
-from evalign._torch import check_range, poison, value_range
+from evalign._torch import Constant, check_range, poison, value_range
 
 TASKS = ("auto", "multiclass", "binary", "multilabel")
 
@@ -80,7 +81,7 @@ def as_batch(
     sample_weight: Tensor | None = None,
     *,
     task: str = "auto",
-    class_weight: Tensor | None = None,
+    class_weight: Constant | None = None,
     ignore_index: int | None = None,
 ) -> Batch:
     """Check a batch and flatten it to rows.
@@ -140,23 +141,24 @@ def count_batch(rows: Batch, weight: Tensor, levels: Tensor | float = 0.5) -> Te
     return matrix + poison(rows.logits.amax(-1)).to(weight.dtype)
 
 
-def check_class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | None:
+def check_class_weights(class_weight: Sequence[float] | Tensor | None) -> Constant | None:
     """Check class weights: one per class, none negative, not all 0.
 
-    >>> check_class_weights([1, 5])
-    tensor([1., 5.])
+    >>> check_class_weights([1, 5]).values
+    [1.0, 5.0]
     """
     if class_weight is None:
         return None
     wanted = "with one weight >= 0 per class"
     try:
-        weights = torch.as_tensor(class_weight, dtype=torch.get_default_dtype())
-    except (TypeError, ValueError, RuntimeError):
+        given = class_weight.tolist() if isinstance(class_weight, Tensor) else class_weight
+        weights = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
         hint = "See class_balanced_weights." if class_weight == "balanced" else ""
         raise expected("class_weight", wanted, show(class_weight), hint) from None
-    if weights.ndim != 1 or not weights.isfinite().all() or (weights < 0).any() or not weights.sum() > 0:
+    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
         raise expected("class_weight", wanted, weights.tolist())
-    return weights
+    return Constant(weights)
 
 
 def _check_tensors(device: torch.device, **tensors: Tensor | None) -> None:
@@ -180,17 +182,19 @@ def _task(logits: Tensor, targets: Tensor) -> str:
     )  # fmt: skip
 
 
-def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None) -> Batch:
+def _classes(
+    logits: Tensor, targets: Tensor, class_weight: Constant | None, ignore_index: int | None
+) -> Batch:
     if logits.ndim < 2 or logits.shape[1] < 2:
         raise expected("logits", "of shape (N, d, ...) with d >= 2", f"shape {tuple(logits.shape)}")
     d, cells = logits.shape[1], (logits.shape[0], *logits.shape[2:])
-    if class_weight is not None and len(class_weight) != d:
-        raise expected("class_weight", f"with one weight for each of {d} classes", len(class_weight))
+    if class_weight is not None and len(class_weight.values) != d:
+        raise expected("class_weight", f"with one weight for each of {d} classes", len(class_weight.values))
     flat = logits if logits.ndim == 2 else logits.flatten(2).movedim(1, -1)
     if targets.shape == logits.shape and targets.is_floating_point():
         soft = _flatten(targets).to(flat.dtype)
         check_range("targets", soft, 0, 1)
-        soft = soft if class_weight is None else soft * class_weight.to(soft)
+        soft = soft if class_weight is None else soft * class_weight.like(soft)
         mass = soft.sum(-1)
         return Batch("multiclass", flat, soft / mass.masked_fill(mass == 0, 1.0).unsqueeze(-1), mass)
     if targets.shape != cells:
@@ -200,16 +204,16 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
     indices = (targets if targets.ndim == 1 else targets.reshape(-1)).long()
     indices, weight = _mask_ignored(indices, d - 1, ignore_index)
     if class_weight is not None:
-        of_class = class_weight.to(flat)[indices]
+        of_class = class_weight.like(flat)[indices]
         weight = of_class if weight is None else weight * of_class
     return Batch("multiclass", flat, indices, weight)
 
 
 def _labels(
-    task: str, logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None
+    task: str, logits: Tensor, targets: Tensor, class_weight: Constant | None, ignore_index: int | None
 ) -> Batch:
-    if class_weight is not None and len(class_weight) != 2:
-        raise expected("class_weight", "with two weights, for 0 and for 1", len(class_weight))
+    if class_weight is not None and len(class_weight.values) != 2:
+        raise expected("class_weight", "with two weights, for 0 and for 1", len(class_weight.values))
     if task == "binary":
         logits = _one_logit(logits, targets)
         flat, labels = logits.reshape(-1, 1), targets.reshape(-1, 1)
@@ -220,7 +224,7 @@ def _labels(
         flat, labels = _flatten(logits), _flatten(targets)
     labels, weight = _mask_ignored(labels.to(flat.dtype), 1, ignore_index)
     if class_weight is not None:
-        of_zero, of_one = class_weight.to(flat)
+        of_zero, of_one = class_weight.like(flat)
         of_class = of_zero + (of_one - of_zero) * labels
         weight = of_class if weight is None else weight * of_class
     return Batch(task, flat, labels, weight)
