@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -67,23 +68,26 @@ def is_autocast(device: torch.device) -> bool:
 class Constant:
     """Numbers of a formula, copied to each device once instead of in every step.
 
+    They are real wherever they are made, also under `torch.device("meta")`, where models are built before
+    they are loaded, and no copy for tensors of another kind, as those of `FakeTensorMode`, is kept.
+
     >>> weights = Constant([1.0, 2.0])
     >>> weights.like(torch.zeros(1)) is weights.like(torch.ones(3))
     True
     """
 
     def __init__(self, values: Any) -> None:
-        self.values = torch.as_tensor(values, dtype=torch.float64)
+        self.values: list[Any] = np.array(values, dtype=np.float64).tolist()
         self._copies: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
     def like(self, other: Tensor) -> Tensor:
         """The numbers on the device and in the type of another tensor."""
-        if torch.compiler.is_compiling():
-            return self.values.to(other)
+        if torch.compiler.is_compiling() or type(other) is not Tensor:
+            return torch.tensor(self.values, device=other.device, dtype=other.dtype)
         key = other.device, other.dtype
         if key not in self._copies:
             with torch.inference_mode(False):  # such a copy could not be used in training
-                self._copies[key] = self.values.to(*key)
+                self._copies[key] = torch.tensor(self.values, device=other.device, dtype=other.dtype)
         return self._copies[key]
 
 
@@ -169,7 +173,9 @@ def is_readable(values: Tensor) -> bool:
     return values.device.type == "cpu"
 
 
-def check_range(argument: str, values: Tensor, low: float, high: float, hint: str = "") -> None:
+def check_range(
+    argument: str, values: Tensor, low: float, high: float, hint: str = "", wanted: str = ""
+) -> None:
     """Refuse values outside [low, high] wherever they can be read without waiting for a device.
 
     Nothing is checked under `torch.compile` or for values batched by `vmap`. On an accelerator the check
@@ -181,7 +187,7 @@ def check_range(argument: str, values: Tensor, low: float, high: float, hint: st
     extremes = value_range(values)
     if extremes is not None and not (extremes[0] >= low and extremes[1] <= high):
         wrong = extremes[1] if extremes[0] >= low else extremes[0]
-        raise expected(argument, f"in {low}..{high}", wrong, hint)
+        raise expected(argument, wanted or f"in {low}..{high}", wrong, hint)
 
 
 def value_range(values: Tensor) -> tuple[float, float] | None:

@@ -268,6 +268,8 @@ def test_models_can_be_cloned_copied_and_pickled():
         make_xgboost(objective=goal, eval_metric=measure),
         make_catboost(2, loss_function=goal, eval_metric=measure),
     ]
+    assert "objective('f1')" in repr(models[0])
+    assert "evaluation('f1')" in repr(models[1])
     for model in models:
         clone(model)
         again = pickle.loads(pickle.dumps(model.fit(*train)))
@@ -283,6 +285,8 @@ def test_wrong_use_is_explained():
         goal(np.array([0, 1, 2]), np.zeros(3))
     with pytest.raises(ValueError, match="`y` with class indices from 0 to 2, but got -1"):
         boosting.evaluation("f1")(np.array([0, -1]), np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="`metric` with class indices, .*recall\\['rare'\\]"):
+        boosting.evaluation("recall['rare']")
     with pytest.raises(ValueError, match="`y` with one class index per row"):
         goal(np.zeros((3, 2)), np.zeros(3))
     bounded = boosting.objective("recall", constraints="precision >= 0.9")

@@ -185,6 +185,10 @@ def test_labels_of_another_shape_or_type():
     assert_rejected(classifier(), "inconsistent numbers of samples", labels=Y[:-1])
     assert_rejected(classifier(), "NaN", labels=np.where(Y, np.nan, 0))
     assert_rejected(classifier(), "requires y", labels=None)
+    gap = np.where(np.arange(len(Y)) == 3, None, Y)
+    assert_rejected(classifier(), "`y` without missing labels, but got None in row 3", labels=gap)
+    mixed = np.array(["yes" if label else 0 for label in Y], dtype=object)
+    assert_rejected(classifier(), "`y` with labels of one type", labels=mixed)
 
 
 @pytest.mark.parametrize(("weight", "match"), [

@@ -388,6 +388,14 @@ def test_bags_are_at_most_the_rows_of_the_rarest_class(data, rows, bags):
     assert len(model.stages_) == bags
 
 
+def test_features_without_a_split_give_the_rule_alone():
+    """LightGBM itself crashes if it is to boost on an objective of ours and can split nowhere."""
+    y = np.arange(60) % 3 == 0
+    model = MetricBooster("accuracy", n_bags=2, random_state=0).fit(np.zeros((60, 2)), y)
+    assert not model.predict([[0, 0], [1, 5]]).any()
+    np.testing.assert_allclose(model.predict_proba([[0, 0]]), [[2 / 3, 1 / 3]], atol=0.02)
+
+
 def test_one_class_is_rejected():
     with pytest.raises(ValueError, match="at least two classes"):
         MetricBooster(**QUICK).fit(np.zeros((10, 2)), np.zeros(10))

@@ -267,3 +267,11 @@ def test_rows_with_labels_of_other_classes_are_rejected_when_prefit():
     fitted = GaussianNB().fit(X, y)
     with pytest.raises(ValueError, match="`y` with labels of `classes` only"):
         MetricDecision(fitted, cv="prefit").fit(X, y + 1)
+
+
+@pytest.mark.parametrize("kind", ["U1", object, bool, float, np.int32])
+def test_predictions_have_the_type_of_the_classes(kind):
+    X, y = make_classification(60, random_state=0)
+    labels = (y.astype(str) if kind is object else y).astype(kind)
+    model = MetricDecision(GaussianNB(), cv=2).fit(X, labels)
+    assert model.predict(X).dtype == model.classes_.dtype == labels.dtype

@@ -12,6 +12,7 @@ from torch import nn
 import evalign as ev
 from evalign import metrics
 from evalign.losses import BTG_THRESHOLDS, MetricLoss
+from evalign.metrics import as_batch
 from evalign.softsets import HardStep, LinearStep, SigmoidStep
 
 COST = metrics.cost([[0, 1, 2], [3, 0, 1], [5, 1, 0]])
@@ -136,6 +137,27 @@ def test_two_logits_have_the_curve_of_their_difference(name):
     logits, targets = batch(2)
     loss = MetricLoss(name)
     torch.testing.assert_close(loss(logits, targets), loss(logits[:, 1] - logits[:, 0], targets))
+
+
+def test_the_odds_of_a_class_against_the_rest():
+    logits = 30 * torch.randn(40, 5, dtype=torch.float64, generator=torch.manual_seed(0))
+    logits[0], logits[1] = 1.0, torch.tensor([2.0, 2.0, 0.0, 0.0, 0.0])
+    logits.requires_grad_()
+    found = as_batch(logits, torch.arange(40) % 5).one_against_rest().logits
+    rest = [logits[:, [j for j in range(5) if j != k]].logsumexp(1) for k in range(5)]
+    wanted = logits - torch.stack(rest, 1)
+    torch.testing.assert_close(found, wanted)
+    gradients = [torch.autograd.grad(side.sin().sum(), logits)[0] for side in (found, wanted)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_curves_of_many_classes_take_the_memory_of_the_logits():
+    """One table per class and threshold, but none of rows x classes x classes."""
+    logits = torch.randn(8, 2000, requires_grad=True)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        as_batch(logits, torch.arange(8)).one_against_rest().logits.sum().backward()
+    largest = max(event.self_cpu_memory_usage for event in profile.events())
+    assert 0 < largest <= 8 * logits.numel() * 4
 
 
 @pytest.mark.parametrize("name", ["auroc", "average_precision", "auroc(average='weighted')"])
@@ -488,11 +510,15 @@ def test_temperature_can_be_set_and_is_checked():
         ({"metric": "f1", "task": "regression"}, "`task` to be one of"),
         ({"metric": "f1", "temperature": 0.7}, r"`temperature` in \(0, 0.4\], but got 0.7"),
         ({"metric": "f1", "memory": 1}, r"`memory` in \[0, 1\)"),
+        ({"metric": "f1", "memory": "0.9"}, r"`memory` in \[0, 1\), but got '0.9'"),
         ({"metric": "f1", "anchor": -1}, "`anchor` to be a number >= 0"),
+        ({"metric": "f1", "anchor": None}, "`anchor` to be a number >= 0, but got None"),
         ({"metric": "f1", "thresholds": [0.5, 1]}, r"`thresholds` in \(0, 1\)"),
         ({"metric": "f1", "thresholds": []}, r"`thresholds` in \(0, 1\)"),
         ({"metric": "f1", "thresholds": "all"}, "`thresholds` to be numbers or 'btg'"),
         ({"metric": "f1", "class_weight": [1, -1]}, "`class_weight` with one weight >= 0"),
+        ({"metric": "f1", "class_weight": "balanced"}, "but got 'balanced'. See class_balanced_weights"),
+        ({"metric": "f1", "class_weight": {0: 1, 1: 2}}, "`class_weight` with one weight >= 0"),
         ({"metric": "f1", "step": HardStep()}, "`step` with a gradient"),
         ({"metric": metrics.f1(average=None)}, "`metric` with an average"),
         ({"metric": "tp.sum()"}, "to contain only"),
@@ -528,9 +554,13 @@ INDICES = torch.tensor([0, 1, 2, 0, 1, 2])
         ({}, LOGITS, F.one_hot(INDICES, 3), None, "Use task='multilabel' for labels"),
         ({}, LOGITS.long(), INDICES, None, "`logits` of a floating type"),
         ({}, torch.tensor(1.0), INDICES, None, "`logits` of a floating type"),
-        ({}, LOGITS, INDICES, torch.ones(5), r"`sample_weight` of shape \(6,\)"),
-        ({}, LOGITS, INDICES, -torch.ones(6), "`sample_weight` in 0.."),
-        ({}, LOGITS, INDICES, torch.full((6,), torch.nan), "`sample_weight` in 0.."),
+        ({}, LOGITS, INDICES, torch.ones(5), r"`sample_weight` of shape \(6,\), but got shape \(5,\)"),
+        ({}, LOGITS, INDICES, -torch.ones(6), "`sample_weight` to be finite numbers >= 0, but got -1.0"),
+        ({}, LOGITS, INDICES, torch.full((6,), torch.nan), "`sample_weight` to be finite numbers >= 0"),
+        ({}, LOGITS, INDICES.tolist(), None, "`targets` to be a tensor, but got a list"),
+        ({}, LOGITS, INDICES, [1.0] * 6, "`sample_weight` to be a tensor, but got a list"),
+        ({}, LOGITS, INDICES.to("meta"), None, "`targets` on the device of the logits, cpu, but got meta"),
+        ({}, LOGITS, INDICES, torch.ones(6, device="meta"), "`sample_weight` on the device of the logits"),
         ({"class_weight": [1, 2]}, LOGITS, INDICES, None, "`class_weight` with one weight for each of 3"),
         ({"class_weight": [1, 2, 3]}, LOGITS[:, 0], INDICES % 2, None, "two weights"),
         ({"thresholds": 0.3}, LOGITS, INDICES, None, "`thresholds` only for binary or multilabel"),
@@ -605,6 +635,24 @@ def test_the_state_of_an_older_version_is_loaded():
     loss = MetricLoss("f1")
     loss.load_state_dict({"_extra_state": {"temperature": 0.05}})
     assert loss.temperature == 0.05
+
+
+SETTINGS = {
+    "class_weight": {"class_weight": [1.0, 5.0]},
+    "thresholds": {"metric": "recall", "task": "binary", "thresholds": "btg"},
+    "cost": {"metric": "cost([[0, 1], [5, 0]])"},
+    "beta": {"metric": "fbeta(beta=[1, 2])"},
+    "formula": {"metric": "tp / (tp + fn)"},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_loss_of_a_model_that_was_built_on_meta_is_the_same(settings):
+    """As `from_pretrained` builds models: parameters on meta until the checkpoint is read."""
+    logits, targets = torch.randn(20, 2), torch.arange(20) % 2
+    with torch.device("meta"):
+        loss = MetricLoss(**{"metric": "f1", **settings}).to_empty(device="cpu")
+    assert loss(logits, targets).item() == MetricLoss(**{"metric": "f1", **settings})(logits, targets).item()
 
 
 @pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel"])

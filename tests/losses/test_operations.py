@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evalign import MetricLoss, _torch
@@ -94,3 +95,24 @@ def test_the_matrix_takes_few_operations(classes, limit):
 
     names = record(Trace("f1"), torch.randn(30, classes), torch.arange(30) % classes)
     assert len(names) <= limit
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize(("metric", "classes", "limit"), [("f1", 2, 33), ("f1", 10, 66), ("mcc", 10, 140)])
+def test_a_whole_step_takes_few_operations(metric, classes, limit):
+    """Half of 66, 132 and 281, from the second step on: the first also copies constants to the device."""
+    loss, logits, targets = MetricLoss(metric), torch.randn(30, classes), torch.arange(30) % classes
+    record(loss, logits, targets)
+    assert len(record(loss, logits, targets)) <= limit
+
+
+@pytest.mark.parametrize("metric", ["f1", "fbeta(beta=[1, 2, 3])", "cost([[0, 1, 2], [3, 0, 1], [9, 9, 0]])"])
+def test_fake_tensors_leave_no_constants_behind(metric):
+    """They estimate the memory of a step, which must not spoil the next real one."""
+    loss, logits, targets = MetricLoss(metric), torch.randn(9, 3), torch.arange(9) % 3
+    with FakeTensorMode() as mode:
+        fake = loss(mode.from_tensor(logits), mode.from_tensor(targets))
+    with Operations():
+        real = loss(logits, targets)
+    assert isinstance(fake, FakeTensor)
+    torch.testing.assert_close(real, MetricLoss(metric)(logits, targets))

@@ -124,6 +124,7 @@ def test_many_rows_are_counted_exactly():
         ({}, (TARGETS, TARGETS), "`num_classes` to be set if predictions are class indices"),
         ({"num_classes": 2}, (TARGETS, TARGETS), r"`predictions` in 0\.\.1, but got 3"),
         ({"num_classes": 4}, (TARGETS[:5], TARGETS), "`predictions` of shape"),
+        ({}, (LOGITS.numpy(), TARGETS), "`predictions` to be a tensor, but got a ndarray"),
         ({}, (LOGITS, LABELS), "Use task='multilabel' for labels"),
     ],
 )

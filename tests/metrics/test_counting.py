@@ -18,6 +18,20 @@ def test_weights_are_added():
     assert label_confusion([0, 0, 1], [0, 0, 0], [0.5, 1.5, 3]).tolist() == [[2, 0], [3, 0]]
 
 
+@pytest.mark.parametrize("metric", ["f1", "auroc"])
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1, 2, -1], "`sample_weight` to be finite numbers >= 0, but got -1.0"),
+        ([1, 2, np.nan], "`sample_weight` to be finite numbers >= 0, but got nan"),
+        ([1, 2], r"`sample_weight` of shape \(3,\), but got shape \(2,\)"),
+    ],
+)
+def test_weights_that_are_none_are_refused(metric, weight, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.as_metric(metric).score([0, 1, 1], [0, 1, 0], weight)
+
+
 @pytest.mark.parametrize(("truth", "guess", "counts"), [
     (["b", "a", "b"], ["b", "b", "a"], [[0, 1], [1, 1]]),
     ([True, False, True], [True, True, False], [[0, 1], [1, 1]]),

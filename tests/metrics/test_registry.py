@@ -99,6 +99,7 @@ def test_as_metric_refuses_other_types(wrong):
     ("macro_f1", "Did you mean \"f1(average='macro')\"?"), ("f1_micro", "\"f1(average='micro')\""),
     ("f1_weighted", "\"f1(average='weighted')\""), ("f1-macro", "\"f1(average='macro')\""),
     ("macro F2", "\"fbeta(beta=2, average='macro')\""), ("f2", "Did you mean 'fbeta(beta=2)'?"),
+    ("map", "Did you mean 'average_precision'?"),
     ("f0.5", "Did you mean 'fbeta(beta=0.5)'?"), ("iou", "'jaccard'?"), ("dice", "'f1'?"),
     ("mean_iou", "\"jaccard(average='macro')\""), ("ap", "'average_precision'?"), ("auc", "'auroc'?"),
     ("roc_auc", "'auroc'?"), ("ROC AUC", "'auroc'?"), ("kappa", "'cohen_kappa'?"), ("f1_score", "'f1'?"),
@@ -285,6 +286,11 @@ def test_function_of_a_wrong_shape_is_refused(wrong):
         ValueError, match="Expected `metric` to return one value, or one for each of 3 classes"
     ):
         metric(wrong)(torch.stack([THREE, THREE]))
+
+
+def test_a_function_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="function of one `Confusion`, but got f1_score. Did you mean 'f1'?"):
+        metric(sklearn.metrics.f1_score)
 
 
 @pytest.mark.parametrize("wrong", [0.5, None, [0.5, 0.5], np.array(0.5), "0.5"], ids=repr)

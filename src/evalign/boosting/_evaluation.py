@@ -22,11 +22,17 @@ class Evaluation:
 
     def __init__(self, metric: MetricLike, threshold: float) -> None:
         self.metric = metrics.as_metric(metric, scalar=True)
+        if self.metric.needs_classes:
+            hint = "Call with_classes(classes) first."
+            raise expected("metric", "with class indices, since labels are not known", self.metric.name, hint)
         if not is_number(threshold):
             raise expected("threshold", "to be a finite number", show(threshold))
         self.threshold = threshold
         # XGBoost splits its log at spaces and colons.
         self.name = "".join(self.metric.name.split()).replace(":", "=")
+
+    def __repr__(self) -> str:
+        return f"evaluation({self.metric.name!r})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Evaluation:
         return self  # as `Objective` does, and nothing here changes

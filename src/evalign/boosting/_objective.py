@@ -42,6 +42,9 @@ class Objective:
         self.rounds = Rounds()
         self.single_rows = SingleRows(self.rounds, self._price_single_rows)
 
+    def __repr__(self) -> str:
+        return f"objective({self.loss.metric.name!r})"
+
     def __getstate__(self) -> dict[str, Any]:
         return {"loss": self.loss}
 

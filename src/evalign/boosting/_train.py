@@ -216,6 +216,8 @@ def boost_on_metric(
     `held_base` are the scores of the log-loss rounds on the held-out rows, and `rank` says how good scores
     are there.
     """
+    if not start.base.dump_model(num_iteration=1)["feature_infos"]:  # LightGBM crashes where it cannot split
+        return start
     lgb = import_lightgbm()
     first = [start.scores(rows.X), start.scores(held.X, held_base)]
     fit, valid = (plan.make_dataset(*pair) for pair in zip((rows, held), first, strict=True))

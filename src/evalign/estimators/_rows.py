@@ -38,6 +38,12 @@ def check_targets(y: Any) -> NDArray[Any]:
         raise expected("y", "with at least one row", "none")
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name="y")
+    _check_labels(labels)
+    return np.asarray(labels)
+
+
+def _check_labels(labels: NDArray[Any]) -> None:
+    """Refuse labels that are missing, of several types, or not those of classes."""
     if labels.dtype.kind == "O":
         for row in np.flatnonzero([is_missing(label) for label in labels])[:1]:
             raise expected("y", "without missing labels", f"{show(labels[row])} in row {row}")
@@ -46,7 +52,6 @@ def check_targets(y: Any) -> NDArray[Any]:
         except TypeError as error:
             raise expected("y", "with labels of one type", f"several ({error})") from None
     check_classification_targets(labels)
-    return np.asarray(labels)
 
 
 def _check_label_table(table: NDArray[Any]) -> NDArray[Any]:
@@ -76,7 +81,7 @@ class Targets:
         if is_multilabel(y):
             table = _check_label_table(np.asarray(y.toarray() if sparse.issparse(y) else y))
             return cls(np.arange(table.shape[1]), table)
-        check_classification_targets(y)
+        _check_labels(np.asarray(y))
         classes, indices = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise expected("y", "with at least two classes", f"1 class: {show(classes[0])}")

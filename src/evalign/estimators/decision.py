@@ -295,7 +295,7 @@ class MetricDecision(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of each row by the rule, or 0 and 1 for each label."""
         p = self.predict_proba(X)
-        return self.rule_.predict(p)
+        return self.rule_.predict(p).astype(self.classes_.dtype, copy=False)
 
     def predict_proba(self, X: Any) -> Floats:
         """Predict the probabilities that the rule decides by, one column per class or label."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from evalign import metrics
 from evalign._errors import expected, is_number, show
-from evalign._torch import is_autocast, poison, world_size
+from evalign._torch import Constant, is_autocast, poison, world_size
 from evalign._typing import ConstraintsLike, MetricLike
 from evalign.losses._accumulator import LossAccumulator
 from evalign.losses._measure import Measure, remember
@@ -98,7 +99,6 @@ class MetricLoss(RowLoss):
     running_confusion: Tensor | None
     running_hard: Tensor | None
     multipliers: Tensor | None
-    _levels: Tensor | None
 
     def __init__(
         self,
@@ -122,10 +122,10 @@ class MetricLoss(RowLoss):
             raise expected("metric", "with an average that gives one number", self.metric.name)
         if isinstance(step, HardStep):
             raise expected("step", "with a gradient, such as LinearStep()", step)
-        if not 0 <= memory < 1:
-            raise expected("memory", "in [0, 1)", memory)
-        if not 0 <= anchor < float("inf"):
-            raise expected("anchor", "to be a number >= 0", anchor)
+        if not is_number(memory) or not 0 <= memory < 1:
+            raise expected("memory", "in [0, 1)", show(memory))
+        if not is_number(anchor) or anchor < 0:
+            raise expected("anchor", "to be a number >= 0", show(anchor))
         if not is_number(multiplier_learning_rate) or multiplier_learning_rate <= 0:
             raise expected(
                 "multiplier_learning_rate", "to be a positive number", show(multiplier_learning_rate)
@@ -139,7 +139,7 @@ class MetricLoss(RowLoss):
         self.multiplier_learning_rate = multiplier_learning_rate
         self._temperature = check_temperature(temperature)
         self._last: Measure | None = None
-        self.register_buffer("_levels", _levels(thresholds, self.metric), persistent=False)
+        self._levels = _levels(thresholds, self.metric)
         self.register_buffer("running_confusion", None)
         self.register_buffer("running_hard", None)
         count = len(self.constraints)
@@ -278,7 +278,7 @@ class MetricLoss(RowLoss):
 
     def _thresholds(self, rows: Batch) -> Tensor | float:
         """The thresholds for labels, in the type of the logits."""
-        return 0.5 if self._levels is None else self._levels.to(rows.logits.dtype)
+        return 0.5 if self._levels is None else self._levels.like(rows.logits)
 
     def get_extra_state(self) -> Tensor:
         """The temperature as a tensor, which every format of checkpoints can hold."""
@@ -321,7 +321,7 @@ class MetricLoss(RowLoss):
         return ", ".join(settings)
 
 
-def _levels(thresholds: Sequence[float] | Tensor | float | str | None, metric: Metric) -> Tensor | None:
+def _levels(thresholds: Sequence[float] | Tensor | float | str | None, metric: Metric) -> Constant | None:
     if thresholds is None:
         if metric.over_thresholds:
             thresholds = BTG_THRESHOLDS
@@ -331,10 +331,11 @@ def _levels(thresholds: Sequence[float] | Tensor | float | str | None, metric: M
         if thresholds != "btg":
             raise expected("thresholds", "to be numbers or 'btg'", repr(thresholds))
         thresholds = BTG_THRESHOLDS
-    levels = torch.as_tensor(thresholds, dtype=torch.float64).reshape(-1)
-    if levels.numel() == 0 or not ((levels > 0) & (levels < 1)).all():
+    numbers = thresholds.tolist() if isinstance(thresholds, Tensor) else thresholds
+    levels = np.array(numbers, dtype=np.float64).reshape(-1)
+    if levels.size == 0 or not ((levels > 0) & (levels < 1)).all():
         raise expected("thresholds", "in (0, 1)", levels.tolist())
-    return levels
+    return Constant(levels)
 
 
 def _cross_entropy(rows: Batch, share: Tensor) -> Tensor:

@@ -13,8 +13,6 @@ from evalign.metrics import TASKS, Batch, as_batch, check_class_weights
 class RowLoss(nn.Module):
     """The base of all losses of logits and targets: their settings, and batches as rows."""
 
-    class_weight: Tensor | None
-
     def __init__(
         self,
         *,
@@ -27,7 +25,8 @@ class RowLoss(nn.Module):
             raise expected("task", f"to be one of {TASKS}", repr(task))
         self.task = task
         self.ignore_index = ignore_index
-        self.register_buffer("class_weight", check_class_weights(class_weight), persistent=False)
+        # No buffer: of a model that is built on `meta`, nothing would restore it.
+        self.class_weight = check_class_weights(class_weight)
 
     def _as_rows(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Batch:
         """The batch as rows, with the settings of this loss."""

@@ -154,6 +154,8 @@ class MetricAccumulator(nn.Module):
         self.counts = counts if self.counts is None else self.counts.to(counts.device) + counts
 
     def _count(self, predictions: Tensor, targets: Tensor, sample_weight: Tensor | None) -> Tensor:
+        if not isinstance(predictions, Tensor):
+            raise expected("predictions", "to be a tensor", f"a {type(predictions).__name__}")
         if not predictions.is_floating_point():
             predictions = self._as_logits(predictions, targets)
         rows = as_batch(predictions, targets, sample_weight, task=self.task, ignore_index=self.ignore_index)

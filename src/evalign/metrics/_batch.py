@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from evalign._errors import expected
-from evalign._torch import check_range, poison, value_range
+from evalign._errors import expected, show
+from evalign._torch import Constant, check_range, poison, value_range
 
 TASKS = ("auto", "multiclass", "binary", "multilabel")
 
@@ -53,17 +54,25 @@ class Batch:
         """
         if self.task != "multiclass":
             return self
-        d = self.logits.shape[1]
+        logits, d = self.logits, self.logits.shape[1]
         soft = self.targets.ndim == 2
-        labels = self.targets if soft else F.one_hot(self.targets, d).to(self.logits.dtype)
+        labels = self.targets if soft else F.one_hot(self.targets, d).to(logits.dtype)
         if d == 2:
-            logits, labels = (self.logits[:, 1] - self.logits[:, 0]).unsqueeze(1), labels[:, 1:]
+            logits, labels = (logits[:, 1] - logits[:, 0]).unsqueeze(1), labels[:, 1:]
         else:
-            others = self.logits.unsqueeze(1).expand(-1, d, d)
-            others = others.masked_fill(torch.eye(d, dtype=torch.bool, device=others.device), -torch.inf)
-            logits = self.logits - others.logsumexp(-1)
+            logits = _log_odds(logits)
         weight = None if self.weight is None else self.weight.unsqueeze(1).expand_as(logits)
         return Batch("binary" if d == 2 else "multilabel", logits, labels, weight)
+
+
+def _log_odds(logits: Tensor) -> Tensor:
+    """The log-odds of each class against the rest: the sum over the rest is 1 - p, but for the largest."""
+    top = logits.argmax(-1, keepdim=True)
+    is_top = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, top, value=True)
+    whole = logits.logsumexp(-1, keepdim=True)
+    rest = whole + torch.log1p(-(logits - whole).exp().masked_fill(is_top, 0.0))
+    rest_of_top = logits.masked_fill(is_top, -torch.inf).logsumexp(-1, keepdim=True)
+    return logits - torch.where(is_top, rest_of_top, rest)
 
 
 def as_batch(
@@ -72,7 +81,7 @@ def as_batch(
     sample_weight: Tensor | None = None,
     *,
     task: str = "auto",
-    class_weight: Tensor | None = None,
+    class_weight: Constant | None = None,
     ignore_index: int | None = None,
 ) -> Batch:
     """Check a batch and flatten it to rows.
@@ -81,6 +90,7 @@ def as_batch(
     >>> rows.task, rows.logits.shape, rows.targets.shape
     ('multiclass', torch.Size([32, 3]), torch.Size([32]))
     """
+    _check_tensors(logits.device, targets=targets, sample_weight=sample_weight)
     if not logits.is_floating_point() or logits.ndim == 0:
         raise expected(
             "logits", "of a floating type with one row per target", f"{logits.dtype}, {logits.ndim}-d"
@@ -131,18 +141,33 @@ def count_batch(rows: Batch, weight: Tensor, levels: Tensor | float = 0.5) -> Te
     return matrix + poison(rows.logits.amax(-1)).to(weight.dtype)
 
 
-def check_class_weights(class_weight: Sequence[float] | Tensor | None) -> Tensor | None:
+def check_class_weights(class_weight: Sequence[float] | Tensor | None) -> Constant | None:
     """Check class weights: one per class, none negative, not all 0.
 
-    >>> check_class_weights([1, 5])
-    tensor([1., 5.])
+    >>> check_class_weights([1, 5]).values
+    [1.0, 5.0]
     """
     if class_weight is None:
         return None
-    weights = torch.as_tensor(class_weight, dtype=torch.get_default_dtype())
-    if weights.ndim != 1 or not weights.isfinite().all() or (weights < 0).any() or not weights.sum() > 0:
-        raise expected("class_weight", "with one weight >= 0 per class", weights.tolist())
-    return weights
+    wanted = "with one weight >= 0 per class"
+    try:
+        given = class_weight.tolist() if isinstance(class_weight, Tensor) else class_weight
+        weights = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        hint = "See class_balanced_weights." if class_weight == "balanced" else ""
+        raise expected("class_weight", wanted, show(class_weight), hint) from None
+    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
+        raise expected("class_weight", wanted, weights.tolist())
+    return Constant(weights)
+
+
+def _check_tensors(device: torch.device, **tensors: Tensor | None) -> None:
+    """Refuse what is not a tensor or is on another device, which PyTorch does not notice everywhere."""
+    for name, value in tensors.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise expected(name, "to be a tensor", f"a {type(value).__name__}")
+        if value is not None and value.device != device:
+            raise expected(name, f"on the device of the logits, {device}", f"{value.device}")
 
 
 def _task(logits: Tensor, targets: Tensor) -> str:
@@ -157,17 +182,19 @@ def _task(logits: Tensor, targets: Tensor) -> str:
     )  # fmt: skip
 
 
-def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None) -> Batch:
+def _classes(
+    logits: Tensor, targets: Tensor, class_weight: Constant | None, ignore_index: int | None
+) -> Batch:
     if logits.ndim < 2 or logits.shape[1] < 2:
         raise expected("logits", "of shape (N, d, ...) with d >= 2", f"shape {tuple(logits.shape)}")
     d, cells = logits.shape[1], (logits.shape[0], *logits.shape[2:])
-    if class_weight is not None and len(class_weight) != d:
-        raise expected("class_weight", f"with one weight for each of {d} classes", len(class_weight))
+    if class_weight is not None and len(class_weight.values) != d:
+        raise expected("class_weight", f"with one weight for each of {d} classes", len(class_weight.values))
     flat = logits if logits.ndim == 2 else logits.flatten(2).movedim(1, -1)
     if targets.shape == logits.shape and targets.is_floating_point():
         soft = _flatten(targets).to(flat.dtype)
         check_range("targets", soft, 0, 1)
-        soft = soft if class_weight is None else soft * class_weight.to(soft)
+        soft = soft if class_weight is None else soft * class_weight.like(soft)
         mass = soft.sum(-1)
         return Batch("multiclass", flat, soft / mass.masked_fill(mass == 0, 1.0).unsqueeze(-1), mass)
     if targets.shape != cells:
@@ -177,16 +204,16 @@ def _classes(logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignor
     indices = (targets if targets.ndim == 1 else targets.reshape(-1)).long()
     indices, weight = _mask_ignored(indices, d - 1, ignore_index)
     if class_weight is not None:
-        of_class = class_weight.to(flat)[indices]
+        of_class = class_weight.like(flat)[indices]
         weight = of_class if weight is None else weight * of_class
     return Batch("multiclass", flat, indices, weight)
 
 
 def _labels(
-    task: str, logits: Tensor, targets: Tensor, class_weight: Tensor | None, ignore_index: int | None
+    task: str, logits: Tensor, targets: Tensor, class_weight: Constant | None, ignore_index: int | None
 ) -> Batch:
-    if class_weight is not None and len(class_weight) != 2:
-        raise expected("class_weight", "with two weights, for 0 and for 1", len(class_weight))
+    if class_weight is not None and len(class_weight.values) != 2:
+        raise expected("class_weight", "with two weights, for 0 and for 1", len(class_weight.values))
     if task == "binary":
         logits = _one_logit(logits, targets)
         flat, labels = logits.reshape(-1, 1), targets.reshape(-1, 1)
@@ -197,7 +224,7 @@ def _labels(
         flat, labels = _flatten(logits), _flatten(targets)
     labels, weight = _mask_ignored(labels.to(flat.dtype), 1, ignore_index)
     if class_weight is not None:
-        of_zero, of_one = class_weight.to(flat)
+        of_zero, of_one = class_weight.like(flat)
         of_class = of_zero + (of_one - of_zero) * labels
         weight = of_class if weight is None else weight * of_class
     return Batch(task, flat, labels, weight)
@@ -236,9 +263,10 @@ def _cell_weight(sample_weight: Tensor, cells: Sequence[int]) -> Tensor:
     if sample_weight.shape == (cells[0],) and len(cells) > 1:
         sample_weight = sample_weight.view(-1, *[1] * (len(cells) - 1)).expand(*cells)
     if sample_weight.shape != tuple(cells):
-        wanted = f"of shape {(cells[0],)} or {tuple(cells)}"
+        wanted = f"of shape {(cells[0],)}" + (f" or {tuple(cells)}" if len(cells) > 1 else "")
         raise expected("sample_weight", wanted, f"shape {tuple(sample_weight.shape)}")
-    check_range("sample_weight", sample_weight, 0, torch.finfo(sample_weight.dtype).max)
+    largest = torch.finfo(sample_weight.dtype).max
+    check_range("sample_weight", sample_weight, 0, largest, wanted="to be finite numbers >= 0")
     return sample_weight
 
 

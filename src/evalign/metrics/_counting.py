@@ -10,8 +10,9 @@ import torch
 from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 from torch import Tensor
 
-from evalign._errors import expected
+from evalign._errors import expected, show
 from evalign._torch import check_indices
+from evalign._typing import Floats
 
 
 def hard_confusion(
@@ -62,13 +63,29 @@ def count_labels(
         raise expected("y_pred", f"of the shape {truth.shape} of `y_true`", f"shape {guess.shape}")
     if truth.shape[0] == 0:
         raise expected("y_true", "with at least one row", "none")
+    weight = None if sample_weight is None else check_row_weights(sample_weight, len(truth))
     if truth.ndim == 2 and truth.shape[1] > 1:
-        classes, counts = None, multilabel_confusion_matrix(truth, guess, sample_weight=sample_weight)
+        classes, counts = None, multilabel_confusion_matrix(truth, guess, sample_weight=weight)
     else:
         truth, guess = truth.ravel(), guess.ravel()
         classes = _find_classes(truth, guess, labels)
-        counts = confusion_matrix(truth, guess, labels=classes, sample_weight=sample_weight)
+        counts = confusion_matrix(truth, guess, labels=classes, sample_weight=weight)
     return classes, torch.from_numpy(np.asarray(counts, dtype=np.float64))
+
+
+def check_row_weights(sample_weight: Any, rows: int) -> Floats:
+    """Return the weights of rows as an array; refuse those that would make a count negative or NaN.
+
+    >>> check_row_weights([1, 0.5], rows=2)
+    array([1. , 0.5])
+    """
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (rows,):
+        raise expected("sample_weight", f"of shape {(rows,)}", f"shape {weight.shape}")
+    wrong = weight[~(np.isfinite(weight) & (weight >= 0))]
+    if wrong.size:
+        raise expected("sample_weight", "to be finite numbers >= 0", show(wrong[0]))
+    return weight
 
 
 def _find_classes(truth: Any, guess: Any, labels: Sequence[Any] | None) -> Any:

@@ -99,7 +99,7 @@ class Expression:
         self.tree = parse(text)
         self.text = write_source(self.tree, text)
         _check(self.tree, self.text)
-        if not self(Confusion(_SAMPLE)).isfinite().all():
+        if not self(_make_sample()).isfinite().all():
             raise expected("metric", "to be finite in single precision", repr(self.text))
 
     def __call__(self, c: Confusion) -> Tensor:
@@ -141,7 +141,7 @@ def fold(node: ast.expr, text: str) -> float | None:
     if _names_in(node):
         return None
     _check(node, text)
-    value = float(evaluate(node, _UNIT))
+    value = float(evaluate(node, _make_unit()))
     if not math.isfinite(value):
         raise expected("metric", "with finite numbers", f"{value} in {text!r}")
     return value
@@ -157,7 +157,7 @@ def as_multiple_of_total(node: ast.expr) -> tuple[float, float] | None:
     if _names_in(node) != {"total"} or degree is None:
         return None
     # A function of one variable with a degree is a multiple of its power: the factor is its value at 1.
-    return float(evaluate(node, _UNIT)), degree
+    return float(evaluate(node, _make_unit())), degree
 
 
 def _names_in(node: ast.expr) -> set[str]:
@@ -259,7 +259,11 @@ def _check(node: ast.AST, text: str) -> None:
     elif isinstance(node, ast.BinOp) and type(node.op) in SYMBOLS:
         _check(node.left, text)
         _check(node.right, text)
-        if isinstance(node.op, ast.Div) and not _names_in(node.right) and not evaluate(node.right, _UNIT):
+        if (
+            isinstance(node.op, ast.Div)
+            and not _names_in(node.right)
+            and not evaluate(node.right, _make_unit())
+        ):
             raise expected("metric", "without division by 0", repr(text))
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name, count = node.func.id, len(node.args)
@@ -278,7 +282,11 @@ def _refusal(what: str, text: str, hint: str = "") -> ValueError:
     return expected("metric", f"to contain only {allowed}", f"{what} in {text!r}", hint)
 
 
-#: A matrix on which every formula must be finite.
-_SAMPLE = torch.tensor([[8.3, 2.1], [4.7, 6.9]])
-#: A matrix with total 1.
-_UNIT = Confusion(torch.full((2, 2), 0.25, dtype=torch.float64))
+def _make_sample() -> Confusion:
+    """A matrix on which every formula must be finite; made anew, since modes of PyTorch may be active."""
+    return Confusion(torch.tensor([[8.3, 2.1], [4.7, 6.9]], device="cpu"))
+
+
+def _make_unit() -> Confusion:
+    """A matrix with total 1."""
+    return Confusion(torch.full((2, 2), 0.25, dtype=torch.float64, device="cpu"))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from evalign._errors import expected, is_number, show
 from evalign._torch import Constant, divide, weighted_mean
+from evalign._typing import Floats
 from evalign.metrics._confusion import Confusion, divide_by_root
 from evalign.metrics._counts import Average, CountMetric, find_class
 from evalign.metrics._metric import Metric, plain
@@ -198,14 +199,13 @@ def cost(matrix: Any, classes: Sequence[Any] | None = None) -> Metric:
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         matrix, classes = _read_frame(matrix, classes)
     try:
-        copied = np.array(matrix) if isinstance(matrix, np.ndarray) else matrix  # it may be read-only
-        table = torch.as_tensor(copied, dtype=torch.float64).detach().clone()
+        table = np.array(matrix.tolist() if isinstance(matrix, Tensor) else matrix, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         wanted = "to contain one row of costs per class"
         raise expected("matrix", wanted, repr(matrix), f"({error})") from None
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < 2:
-        raise expected("matrix", "of shape (d, d) with d >= 2", f"shape {tuple(table.shape)}")
-    if not table.float().isfinite().all():
+        raise expected("matrix", "of shape (d, d) with d >= 2", f"shape {table.shape}")
+    if not (np.abs(table) <= np.finfo(np.float32).max).all():
         raise expected("matrix", "to contain finite costs", table.tolist())
     return _Cost(table, None if classes is None else _as_labels(classes, len(table)))
 
@@ -213,7 +213,7 @@ def cost(matrix: Any, classes: Sequence[Any] | None = None) -> Metric:
 class _Cost(CountMetric):
     """The mean cost per row; with `classes`, the table is put into the order of the classifier's."""
 
-    def __init__(self, table: Tensor, classes: tuple[Any, ...] | None) -> None:
+    def __init__(self, table: Floats, classes: tuple[Any, ...] | None) -> None:
         arguments: dict[str, Any] = {"matrix": [[plain(v) for v in row] for row in table.tolist()]}
         if classes is not None:
             arguments["classes"] = list(classes)
@@ -233,9 +233,9 @@ class _Cost(CountMetric):
         if len(classes) != len(self.classes):
             raise expected("matrix", f"of costs for the classes {show(list(classes))}", list(self.classes))
         order = [find_class(label, classes) for label in self.classes]
-        table = torch.tensor(self.params["matrix"], dtype=torch.float64)
-        ordered = torch.empty_like(table)
-        ordered[torch.tensor(order)[:, None], torch.tensor(order)] = table
+        table = np.array(self.params["matrix"])
+        ordered = np.empty_like(table)
+        ordered[np.ix_(order, order)] = table
         same = _Cost(table, self.classes)
         same.values, same.needs_classes = partial(_cost, table=Constant(ordered)), False
         return same

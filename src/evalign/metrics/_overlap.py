@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,10 +45,10 @@ class _Cells:
     """The true positives and the mean size of one of two classes, as weights of the cells of the matrix."""
 
     def __init__(self, share: float, positive: int) -> None:
-        tp, actual, predicted = torch.zeros(3, 2, 2, dtype=torch.float64)
+        tp, actual, predicted = np.zeros((3, 2, 2))
         tp[positive, positive] = actual[positive] = predicted[:, positive] = 1
-        size = torch.lerp(actual, predicted, share)
-        self.tp, self.size, self.both = Constant(tp), Constant(size), Constant(torch.stack([tp, size]))
+        size = (1 - share) * actual + share * predicted
+        self.tp, self.size, self.both = Constant(tp), Constant(size), Constant([tp, size])
 
 
 class _Fraction(torch.autograd.Function):

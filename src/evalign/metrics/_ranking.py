@@ -16,6 +16,7 @@ from evalign._errors import expected, show
 from evalign._torch import divide, weighted_mean
 from evalign._typing import Floats
 from evalign.metrics._confusion import Confusion, as_matrix
+from evalign.metrics._counting import check_row_weights
 from evalign.metrics._counts import mean_over_labels
 from evalign.metrics._metric import Metric
 from evalign.metrics._sweep import sweep_thresholds
@@ -116,9 +117,8 @@ class _CurveMetric(Metric):
             raise expected("y_pred", f"with one score for each of {len(truth)} rows", f"shape {scores.shape}")
         if not np.isfinite(columns).all():
             raise expected("y_pred", "to contain finite scores", "NaN or inf")
-        weight = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight, float)
-        if weight.shape != (len(truth),):
-            raise expected("sample_weight", f"of shape {(len(truth),)}", f"shape {weight.shape}")
+        rows = len(truth)
+        weight = np.ones(rows) if sample_weight is None else check_row_weights(sample_weight, rows)
         return self._score_columns(truth == 1, columns, weight)
 
     def _score_columns(self, positive: Any, scores: Floats, weight: Floats) -> float:

@@ -22,7 +22,7 @@ from evalign.metrics._expression import (
     write_source,
 )
 from evalign.metrics._metric import Constraint, Metric, plain
-from evalign.metrics._registry import NAMED, explain_name, is_other_name
+from evalign.metrics._registry import NAMED, explain_name, find_spelling, is_other_name
 
 _METHODS = {"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__"}
 #: The named metrics that have one value per class.
@@ -79,8 +79,21 @@ def metric(
     if isinstance(definition, str):
         return FormulaMetric(definition, name, **settings)
     title = getattr(definition, "__name__", "function")
+    _check_function(definition, title)
     shown = f"<{title}>" if _is_readable(title) else title  # a function called f1 is not the metric "f1"
     return FunctionMetric(definition, name or shown, f"{title}(C)", **settings)
+
+
+def _check_function(function: Function, title: str) -> None:
+    """Refuse functions that take something else, such as true and predicted classes."""
+    try:
+        signature(function).bind(None)
+    except TypeError:
+        spelling = find_spelling(title)
+        hint = f"Did you mean {spelling!r}?" if spelling else ""
+        raise expected("metric", "to be a function of one `Confusion`", f"{title}", hint) from None
+    except ValueError:  # written in C, without a signature
+        pass
 
 
 def as_metric(definition: MetricLike, *, scalar: bool = False) -> Metric:
@@ -135,12 +148,14 @@ def as_constraint(definition: Constraint | str) -> Constraint:
     try:
         tree = parse(definition, "constraint")
     except ValueError:
-        raise expected("constraint", wanted, show(definition)) from None
+        raise expected("constraint", wanted, show(definition), "An example is 'precision >= 0.9'.") from None
     if not isinstance(tree, ast.Compare) or len(tree.ops) != 1 or type(tree.ops[0]) not in _SENSES:
         raise expected("constraint", wanted, repr(definition), _suggest_comparison(tree))
     left, right = _read(tree.left, definition), _read(tree.comparators[0], definition)
     if not isinstance(left, Metric):
-        raise expected("constraint", wanted, repr(definition))
+        other = ">=" if isinstance(tree.ops[0], ast.LtE) else "<="
+        meant = f"{ast.unparse(tree.comparators[0])} {other} {ast.unparse(tree.left)}"
+        raise expected("constraint", wanted, repr(definition), f"Did you mean {meant!r}?")
     bounded, bound = _compare(left, right)
     return Constraint(bounded, _SENSES[type(tree.ops[0])], bound)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -237,7 +238,7 @@ def _look_up(costs: Tensor, targets: Tensor, weight: Tensor | None, actual: Tens
 
 @lru_cache
 def _identity(d: int) -> Constant:
-    return Constant(torch.eye(d))
+    return Constant(np.eye(d))
 
 
 def _measure_two(logits: Tensor, temperature: float) -> tuple[Tensor, ...]:

@@ -71,7 +71,7 @@ def _soft_set_losses(loss: MetricLoss, logits: Tensor, targets: Tensor) -> Tenso
     rows = as_batch(columns, targets.mT, task="multilabel", ignore_index=loss.ignore_index)
     if rows.weight is not None:
         return None
-    levels = (0.5,) if loss._levels is None else tuple(loss._levels.tolist())
+    levels = (0.5,) if loss._levels is None else tuple(loss._levels.values)
     step = loss.step or LinearStep(temperature=loss.temperature)
     matrix = _confusion_matrices(rows.logits.mT, rows.targets.mT, levels, step)
     values = loss.metric.over_labels(matrix.unsqueeze(2), skip_absent=True)
