@@ -193,6 +193,8 @@ def _summarize(choice: Choice, model: ModelEvidence) -> str:
         return f"{choice.method}: {score}."
     comparison = choice.auto.comparison_
     row = comparison.row(choice.auto.answer_)
+    if len(comparison.rows) == 1:
+        return f"{choice.method} is all that was tried: {score}."
     if choice.method == comparison.reference:
         return f"{choice.method} is not improved by mixing: {score}."
     gap = row.difference or 0.0
