@@ -9,9 +9,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
-from evalign._errors import suggest
+from evalign._errors import expected, suggest
+from evalign._typing import Indices
 from evalign.cli._compare import keep_trials, print_comparison, summarize
 from evalign.cli._console import Console, blame_run, blame_usage, format_number
 from evalign.cli._evidence import (
@@ -26,6 +28,7 @@ from evalign.cli._evidence import (
 from evalign.cli._main import VIOLATED, UsageError
 from evalign.cli._task import TableTask, TaskOptions, parse_methods, read_task
 from evalign.decisions import DecisionRule
+from evalign.estimators import Split
 from evalign.reports import (
     ComparisonFacts,
     ModelEvidence,
@@ -88,6 +91,8 @@ def run(console: Console, options: FitOptions) -> int:
         key = None if options.sign is None else read_private_key(options.sign)
         task = read_task(console, options)
         split = task.hold_out(options.seed)
+        if options.method != "auto" and task.problem.groups is not None:
+            _check_groups(task.problem.groups, split)
     trials = _find_trials_file(task, options.out)
     with blame_run(), keep_trials(trials):
         start = perf_counter()
@@ -155,6 +160,13 @@ def _check_methods(options: FitOptions) -> list[str]:
     if options.methods is not None:
         raise UsageError(f"Expected `methods` only with the method auto, but got it with {method}.")
     return [method]
+
+
+def _check_groups(groups: Indices, split: Split) -> None:
+    """Refuse groups of which none is left to validate by, once others are held out for the report."""
+    if len(np.unique(groups[split[0]])) < 2:
+        wanted = "with at least three values for one method: to train on, to validate by and to judge by"
+        raise expected("group", wanted, len(np.unique(groups)))
 
 
 def _find_trials_file(task: TableTask, out: Path) -> Path:
