@@ -173,15 +173,15 @@ def test_wrong_roles(fail, clinic, tmp_path, options, message):
         (["--group=two"], "Expected `group` with at least three values for one method: to train on, to"),
         (
             ["--group=copy"],
-            "Expected `group` with several values per class, of which 20% can be held out, but",
+            "Expected `group` with several values per class, of which 20% can be held",
         ),
         (
             ["--weight=half"],
-            "Expected `weight` with a number above 0 in every class, but got only 0 for 'b'.",
+            "with a number above 0 in every class, but got only 0 for 'b'.",
         ),
         (
             ["--time=same"],
-            "to be a column of numbers, or of dates such as 2024-12-31, that differ, but got 'sa",
+            "of dates such as 2024-12-31, that differ, but got 'same'.",
         ),
         (["--time=word"], "of dates such as 2024-12-31, that differ, but got 'word' (category)."),
         (["--time=late"], "Expected `time` with rows of every class before those that judge, but got "),
