@@ -47,7 +47,7 @@ from evalign.selection import (
     build_methods,
     list_members,
 )
-from evalign.tables import Profile, TableModel, check_target, read_private_key
+from evalign.tables import Profile, TableModel, check_target, explain_errors, read_private_key
 
 #: The share of the time limit that is kept for the report; without one, of the time that was spent.
 REPORT_SHARE = 0.12
@@ -242,7 +242,8 @@ def _save(
         "report.json": report.to_json(),
         "README.md": render_card(report, None if thresholds is None else float(thresholds[0])),
     }
-    model.save(out, extra, key)
+    with blame_run(target="out"), explain_errors(str(out)):
+        model.save(out, extra, key)
 
 
 def _profile(task: TableTask, model: ModelEvidence) -> Profile:
