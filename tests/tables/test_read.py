@@ -346,6 +346,7 @@ def test_json_lines(from_csv):
             "with the names of its first rows, but got 'b'",
         ),
         (b'{"a": "' + b"x" * (5 << 20), "with rows below 2 MB"),
+        (rb'{"a": "\ud800"}', "with whole characters, but got half of one"),
     ],
 )
 def test_json_that_is_not_a_table(from_csv, content, message):
