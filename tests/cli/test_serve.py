@@ -207,7 +207,7 @@ WITHOUT_CITY = {name: value for name, value in ROW.items() if name != "city"}
         (json.dumps([{**ROW, "spent": [1]}]), "a list in row 1"),
         (json.dumps([ROW, {**ROW, "city": {"a": 1}}]), "an object in row 2"),
         (json.dumps([{**ROW, "since": "soon"}]), "`since` to contain dates"),
-        (json.dumps([{**ROW, "city": "\ud800"}]), "Expected `body` with whole characters, but got half of one"),
+        (json.dumps([{**ROW, "city": "\ud800"}]), "`body` with whole characters, but got half of one"),
     ],
 )  # fmt: skip
 def test_wrong_json_is_refused_in_words(server, body, words):
