@@ -208,3 +208,12 @@ def test_a_method_that_is_alone_is_not_called_the_best(run, files, tmp_path):
     assert "Each split and the mean.<" in page
     assert "Nothing that was tried" not in page
     assert "not improved by mixing" not in page
+
+
+def test_a_short_time_is_not_spent_on_starting_processes(run, files, tmp_path, monkeypatch):
+    def start(*_, **__):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr("evalign.selection.workers.joblib.Parallel", start)
+    command = ["fit", files.old_csv, "--target=churned", "--methods=lightgbm", "--folds=2", "--jobs=2"]
+    assert run(*command, "--time-limit=15s", f"--out={tmp_path / 'm'}").status == 0

@@ -51,6 +51,8 @@ from evalign.tables import Profile, TableModel, check_target, explain_errors, re
 
 #: The share of the time limit that is kept for the report; without one, of the time that was spent.
 REPORT_SHARE = 0.12
+#: With fewer seconds than this, members are fitted in this process: to start others takes seconds.
+SHORT_LIMIT = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,11 +190,12 @@ def _train(console: Console, task: TableTask, names: list[str], trials: Path, op
     # It does not look at the classes, so that held-out rows stay held out.
     preparation = clone(problem.preprocessor).fit(problem.X)
     limit = as_seconds(options.time_limit)
+    jobs = 1 if limit is not None and limit < SHORT_LIMIT else options.jobs
     model = AutoClassifier(
         problem.metric, problem.constraints, methods=names,
         cv=task.draw_windows(options.folds) or options.folds,
         time_limit=None if limit is None else (1 - REPORT_SHARE) * limit,
-        checkpoint=trials, n_jobs=options.jobs, random_state=options.seed, verbose=int(not console.quiet),
+        checkpoint=trials, n_jobs=jobs, random_state=options.seed, verbose=int(not console.quiet),
     )  # fmt: skip
     model.fit_problem(replace(problem, X=preparation.transform(problem.X), preprocessor=None))
     return Choice(describe_answer(model), preparation, model)
