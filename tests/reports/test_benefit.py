@@ -173,6 +173,17 @@ def test_the_cases_of_the_first_sentence_differ_by_the_difference():
     assert "finds 71 with as many (difference +9.0, " in far
 
 
+def test_the_values_of_the_first_sentence_differ_by_the_difference():
+    def describe(value, rival):
+        model = MethodCounts("the new model", "model", value, (1, 1, 1), (1, 1, 1))
+        lead = Interval(value - rival, 0.001, 0.01)
+        other = MethodCounts("LightGBM", "tuned", rival, (1, 1, 1), (1, 1, 1), lead)
+        return describe_benefit(BenefitFacts("f1", ("a", "b", "c"), None, (9, 9, 9), (model, other)))[0]
+
+    assert "by f1: 0.9743 against 0.9687 (better by 0.0056, 95 % interval 0.001 " in describe(0.9743, 0.9687)
+    assert "by f1: 0.974 against 0.969 (better by 0.005, 95 % interval 0.001 " in describe(0.9742, 0.9689)
+
+
 def test_each_half_is_tuned_on_the_other(rows):
     y, good, _ = rows
     p = np.stack([1 - good, good], axis=1)

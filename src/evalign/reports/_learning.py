@@ -55,8 +55,8 @@ def trace_learning(
         needed = sum(took[0] * (size / took[1]) ** GROWTH for size in left) if took[1] else 0.0
         spare = max(end - perf_counter(), 0.0)
         if needed > spare:
-            rows = f"training on up to {len(split[0]):,} rows"
-            skipped = f"{rows} would take about {needed:.1f} s, and there are only {spare:.1f} s"
+            work = f"training on up to {len(split[0]):,} rows"
+            skipped = f"{work} would take about {needed:.1f} s, and there are only {spare:.1f} s"
             break
         begin = perf_counter()
         model = problem.fit(build(), rows)

@@ -81,8 +81,11 @@ def _describe_metric(facts: BenefitFacts) -> str:
     if rival is None or rival.lead is None or facts.verdict is None:
         right = f"Of 100 rows, {model.name} gets {_right(facts, model)} right"
         return f"{right}; {facts.metric} is {number(model.value)}."
-    lead = f"better by {number(rival.lead.value)}, 95 % interval {_interval(rival.lead)}"
-    values = f"{number(model.value)} against {number(rival.value)}"
+    gap, ours, theirs = rival.lead.value or 0.0, model.value or 0.0, rival.value or 0.0
+    off = abs(abs(round(ours, 3) - round(theirs, 3)) - abs(gap))
+    digits = 3 if off < 0.0005 else 4  # 0.974 and 0.969 do not differ by 0.006
+    lead = f"better by {number(gap, digits)}, 95 % interval {_interval(rival.lead)}"
+    values = f"{number(ours, digits)} against {number(theirs, digits)}"
     return f"{_VERDICTS[facts.verdict].format(rival.label)} by {facts.metric}: {values} ({lead})."
 
 
