@@ -230,9 +230,15 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def check_size(size: int, limit: int, name: str) -> None:
-    """Reject a file that is larger than what is read."""
+    """Reject a file that is larger than what is read.
+
+    >>> check_size(5 << 30, 1 << 19, "SHA256SUMS")
+    Traceback (most recent call last):
+    ValueError: Expected `folder` with SHA256SUMS below 512 kB, but got 5242880 kB.
+    """
     if size > limit:
-        raise expected("folder", f"with {name} below {limit >> 20} MB", f"{size >> 20} MB")
+        unit, shift = ("MB", 20) if limit >= 1 << 20 else ("kB", 10)
+        raise expected("folder", f"with {name} below {limit >> shift} {unit}", f"{size >> shift} {unit}")
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -66,7 +66,7 @@ def test_shops_and_remarks_are_learned_from(files, tmp_path, options, capsys):
     ("option", "message"),
     [
         ("shop", "Expected `kind` of the form NAME=KIND"),
-        ("shp=text", "Expected `kinds` of columns to learn from, but got 'shp'. Did you mean 'shop'?"),
+        ("shp=text", "Expected `kind` of columns to learn from, but got 'shp'. Did you mean 'shop'?"),
         ("shop=txt", "Did you mean 'text'?"),
         ("shop=number", "Expected `shop` to contain numbers"),
     ],

@@ -191,3 +191,7 @@ def test_a_query_and_no_password_in_the_report(run, files, tmp_path):
 def test_passwords_are_hidden_in_reports(monkeypatch):
     monkeypatch.setattr(_evidence, "command_line", ["evalign", "fit", "postgresql://me:secret@db/x"])
     assert _evidence.build_report("", "", 0).command == "evalign fit postgresql://me:***@db/x"
+    signed = ["evalign", "fit", "https://host/a.csv?v=1&token=secret", "--target=key=secret"]
+    monkeypatch.setattr(_evidence, "command_line", signed)
+    command = _evidence.build_report("", "", 0).command
+    assert command == "evalign fit 'https://host/a.csv?v=1&token=***' --target=key=secret"

@@ -185,7 +185,8 @@ def test_an_ensemble_is_saved_with_its_members_and_predicts(run, files, tmp_path
     # The evidence is that of all rows, each predicted by models that were not trained on it.
     report = json.loads((out / "report.json").read_text())
     assert report["models"][0]["rows"] == report["data"]["rows"] == sum(report["benefit"]["support"])
-    assert report["models"][1]["name"] == "lightgbm"
+    # The table of methods has another lightgbm, with a rule of its own.
+    assert report["models"][1]["name"] == "lightgbm as it comes"
     check_extras(report, result, weights)
     # The slider starts at the rule that is saved.
     slider = report["models"][0]["slider"]
@@ -194,3 +195,25 @@ def test_an_ensemble_is_saved_with_its_members_and_predicts(run, files, tmp_path
     predicted = pd.read_csv(tmp_path / "p.csv")
     np.testing.assert_allclose(predicted.filter(like="probability_").sum(axis=1), 1)
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["m", "p.csv"]
+
+
+def test_a_method_that_is_alone_is_not_called_the_best(run, files, tmp_path):
+    out, methods = tmp_path / "m", ["--methods=lightgbm", "--folds=2", "--jobs=1"]
+    ran = run("fit", files.old_csv, "--target=churned", f"--out={out}", *methods, "--json")
+    assert ran.status == 0
+    result = json.loads(ran.out)
+    assert result["answer"].startswith("Of 100 real cases of “yes”, the new model finds ")
+    assert result["remarks"][-1].startswith("lightgbm is all that was tried: f1 0.")
+    page = (out / "report.html").read_text()
+    assert "Each split and the mean.<" in page
+    assert "Nothing that was tried" not in page
+    assert "not improved by mixing" not in page
+
+
+def test_a_short_time_is_not_spent_on_starting_processes(run, files, tmp_path, monkeypatch):
+    def start(*_, **__):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr("evalign.selection.workers.joblib.Parallel", start)
+    command = ["fit", files.old_csv, "--target=churned", "--methods=lightgbm", "--folds=2", "--jobs=2"]
+    assert run(*command, "--time-limit=15s", f"--out={tmp_path / 'm'}").status == 0

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import http.client
 import json
+import os
 import signal
 import socket
 import time
@@ -207,7 +208,7 @@ WITHOUT_CITY = {name: value for name, value in ROW.items() if name != "city"}
         (json.dumps([{**ROW, "spent": [1]}]), "a list in row 1"),
         (json.dumps([ROW, {**ROW, "city": {"a": 1}}]), "an object in row 2"),
         (json.dumps([{**ROW, "since": "soon"}]), "`since` to contain dates"),
-        (json.dumps([{**ROW, "city": "\ud800"}]), "surrogates not allowed"),
+        (json.dumps([{**ROW, "city": "\ud800"}]), "`body` with whole characters, but got half of one"),
     ],
 )  # fmt: skip
 def test_wrong_json_is_refused_in_words(server, body, words):
@@ -335,10 +336,28 @@ def test_several_workers(serve, files, wanted):
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: predict(address, files.new_csv.read_bytes()), range(16)))
     assert all(as_pairs(answer) == wanted for answer in answers)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    children = list_children(process.pid)
     assert len(children) >= 2  # and what Python needs to track them
+    os.kill(int(children[-1]), signal.SIGKILL)
+    assert wait_for(lambda: set(list_children(process.pid)) - set(children))  # another one replaces it
+    children = list_children(process.pid)
     assert process.ended(signal.SIGTERM) == (143, ["evalign: Stopped."])
     assert wait_for(lambda: not any(map(is_running, children)))
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_workers_that_load_the_model_end_at_once(serve, files, sent, status):
+    """A signal from a terminal reaches them before they serve: nobody waits for them to answer then."""
+    process, _ = serve("--workers=2")
+    assert wait_for(lambda: len(list_children(process.pid)) >= 2)
+    time.sleep(0.6)  # until the parent has looked after them once
+    start = time.monotonic()
+    assert process.ended(sent) == (status, ["evalign: Stopped."])
+    assert time.monotonic() - start < 20
+
+
+def list_children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def is_running(pid):

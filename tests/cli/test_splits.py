@@ -167,6 +167,46 @@ def test_wrong_roles(fail, clinic, tmp_path, options, message):
     assert message in fail("fit", clinic / "old.csv", "--target=ill", f"--out={tmp_path / 'm'}", *options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--group=two"], "Expected `group` with at least three values for one method: to train on, to"),
+        (
+            ["--group=copy"],
+            "Expected `group` with several values per class, of which 20% can be held",
+        ),
+        (
+            ["--weight=half"],
+            "with a number above 0 in every class, but got only 0 for 'b'.",
+        ),
+        (
+            ["--time=same"],
+            "of dates such as 2024-12-31, that differ, but got 'same'.",
+        ),
+        (["--time=word"], "of dates such as 2024-12-31, that differ, but got 'word' (category)."),
+        (["--time=late"], "Expected `time` with rows of every class before those that judge, but got "),
+    ],
+)
+def test_roles_that_leave_nothing_to_learn_from(fail, left, tmp_path, options, message):
+    y = pd.Series(["a"] * 100 + ["b"] * 20)
+    table = pd.DataFrame({"x": np.arange(120) % 7, "y": y, "two": np.arange(120) % 2, "copy": y})
+    table = table.assign(half=(y == "a") * 2.5, same="2024-01-01", word=["soon", "now"] * 60, late=range(120))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    command = ["fit", tmp_path / "t.csv", "--target=y", "--method=lightgbm_rule", f"--out={tmp_path / 'm'}"]
+    assert message in fail(*command, *options)
+    assert left() == ["t.csv"]
+
+
+def test_what_numbers_the_rows_may_be_their_time(read, visits, tmp_path):
+    table = pd.read_csv(visits)
+    number = np.random.default_rng(1).permutation(len(table)) + 7
+    table.assign(number=number).to_csv(tmp_path / "numbered.csv", index=False)
+    task = read(tmp_path / "numbered.csv", "y", time="number")
+    train, test = task.hold_out(0)
+    assert task.times.tolist() == number.tolist()
+    assert number[train].max() < number[test].min()
+
+
 def test_rows_without_a_label(run, fail, visits, tmp_path):
     table = pd.read_csv(visits, dtype=str)
     table.loc[:99, "y"] = None

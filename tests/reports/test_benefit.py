@@ -10,9 +10,9 @@ from sklearn.metrics import f1_score, recall_score, roc_curve
 
 from evalign import metrics
 from evalign.reports import Rival, describe_benefit, describe_form, measure_benefit, tune_decisions
-from evalign.reports._format import UNDEFINED, number
+from evalign.reports._format import number
 from evalign.reports._words import describe_learning
-from evalign.reports.facts import Interval, LearningFacts
+from evalign.reports.facts import BenefitFacts, Interval, LearningFacts, MethodCounts
 
 
 class Fixed:
@@ -148,8 +148,40 @@ def test_more_than_two_classes_are_compared_by_the_metric(four):
 def test_rows_without_a_case():
     facts = measure_benefit("it", Fixed(np.zeros(5, int), np.zeros(5)), [], range(5), np.zeros(5, int), "f1",
                             positive=1)  # fmt: skip
-    (sentence,) = describe_benefit(facts)
-    assert sentence == f"Of 100 real cases of “1”, it finds {UNDEFINED}, with 0 false alarms per 1,000 rows."
+    assert describe_benefit(facts) == [
+        "None of the 5 held-out rows is “1”, so it is not known how many real cases it finds."
+    ]
+
+
+def test_the_cases_of_the_first_sentence_differ_by_the_difference():
+    def describe(found, rival):
+        counts = {"missed": (0, 1000 - found), "false_alarms": (1000 - found, 0)}
+        model = MethodCounts("the new model", "model", 0.7, **counts)
+        gap, width = (found - rival) / 1000, 0.01
+        facts = {
+            "found": Interval(rival / 1000, 0, 1),
+            "found_lead": Interval(gap, gap - width, gap + width),
+        }
+        other = MethodCounts("LightGBM", "tuned", 0.7, (0, 0), (0, 0), **facts)
+        return describe_benefit(BenefitFacts("f1", ("no", "yes"), 1, (1000, 1000), (model, other)))[0]
+
+    near = describe(795, 791)
+    assert "it finds 79.5, with 0 false alarms" in near
+    assert "finds 79.1 with as many (difference +0.4, " in near
+    far = describe(795, 705)
+    assert "it finds 80, with" in far
+    assert "finds 71 with as many (difference +9.0, " in far
+
+
+def test_the_values_of_the_first_sentence_differ_by_the_difference():
+    def describe(value, rival):
+        model = MethodCounts("the new model", "model", value, (1, 1, 1), (1, 1, 1))
+        lead = Interval(value - rival, 0.001, 0.01)
+        other = MethodCounts("LightGBM", "tuned", rival, (1, 1, 1), (1, 1, 1), lead)
+        return describe_benefit(BenefitFacts("f1", ("a", "b", "c"), None, (9, 9, 9), (model, other)))[0]
+
+    assert "by f1: 0.9743 against 0.9687 (better by 0.0056, 95 % interval 0.001 " in describe(0.9743, 0.9687)
+    assert "by f1: 0.974 against 0.969 (better by 0.005, 95 % interval 0.001 " in describe(0.9742, 0.9689)
 
 
 def test_each_half_is_tuned_on_the_other(rows):

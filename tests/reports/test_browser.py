@@ -240,6 +240,18 @@ def test_a_page_with_less_evidence_still_works(show, reports):
     assert measure_width(browser) == (375, [])
 
 
+def test_a_method_that_is_alone_has_no_plot_of_differences(show, reports):
+    comparison = reports["two"].comparison
+    alone = replace(comparison.ranking[0], difference=None, low=None, high=None)
+    alone = replace(comparison, rows=(alone,), reference=alone.method, best=alone.method)
+    browser = show(replace(reports["two"], comparison=alone), width=375)
+    layout = "document.getElementById('plot-comparison').layout"
+    assert browser.ask(f"[{layout}.xaxis2.visible, {layout}.yaxis.domain]") == [False, [0, 1]]
+    browser = show(reports["two"], width=375)
+    assert browser.ask(f"{layout}.xaxis2.visible")
+    assert browser.ask(f"{layout}.yaxis.domain")[0] > 0.5
+
+
 def check_numbers(browser, comparison):
     """Python and JavaScript format numbers alike, and rank methods alike."""
     values = [0.0625, 0.0005, -0.0004, 0.99949999, 1234.5, -2.5e-3, 1e-9, 0.1 + 0.2, 17]

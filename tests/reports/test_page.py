@@ -115,6 +115,16 @@ def test_the_page_shows_the_facts(reports):
     assert f"{best.metrics['f1'].low:.3f} to {best.metrics['f1'].high:.3f}" in outline.text
 
 
+def test_sentences_are_separated(reports):
+    for report in reports.values():
+        leads = re.findall(r'<p class="lead">(.*?)</p>', render_page(report), re.DOTALL)
+        assert len(leads) > 3
+        assert not [lead for lead in leads if re.search(r"[a-z)”][.;:][A-Z“]", lead)]
+    page = render_page(reports["two"])
+    assert "probable class. Each method raises the false alarms of its own threshold here" in page
+    assert "These intervals include chance in the training" in page
+
+
 @pytest.mark.parametrize(
     ("higher", "slacks", "wanted"),
     [

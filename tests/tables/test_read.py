@@ -114,6 +114,7 @@ def test_empty_lines_are_skipped_but_empty_values_are_not():
         (b'a,b\n1,"2\n2"\n1\n', "2 columns in every row, but got 1 in row 3"),
         (b'a,b\n1,"2\n3,4\n', "with closed quotes"),
         (b"PK\x03\x04 an archive", "Unpack the archive"),
+        (b"<!DOCTYPE html>\n<p>Log in</p>\n", "It is a web page"),
         (b"a,b\n1,\x00\n", "which contains binary data"),
         (gzip.compress(TEXT.encode(), mtime=0)[:-4], "to be a complete gz file"),
         (gzip.compress(TEXT.encode(), mtime=0)[:12] + b"garbage" * 9, "to be a complete gz file"),
@@ -345,6 +346,7 @@ def test_json_lines(from_csv):
             "with the names of its first rows, but got 'b'",
         ),
         (b'{"a": "' + b"x" * (5 << 20), "with rows below 2 MB"),
+        (rb'{"a": "\ud800"}', "with whole characters, but got half of one"),
     ],
 )
 def test_json_that_is_not_a_table(from_csv, content, message):

@@ -38,6 +38,8 @@ def test_new_tables_without_a_column():
     with pytest.raises(ValueError, match="one without 'n', 't'. Did you mean 'N'?") as raised:
         SCHEMA.convert(pd.DataFrame({"N": [1], "when": [2], "c": [3]}))
     assert "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"without 'n', 't', 'c'\. Choose from 'xyz'\.$"):
+        SCHEMA.convert(pd.DataFrame({"xyz": [1]}))
 
 
 @pytest.mark.parametrize(

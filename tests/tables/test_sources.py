@@ -142,6 +142,14 @@ def test_databases_that_do_not_answer(sqlite, address, query, message):
     assert "secret" not in str(raised.value)
 
 
+def test_a_database_that_does_not_exist_is_not_created(tmp_path):
+    file = tmp_path / "none.db"
+    with pytest.raises(FileNotFoundError, match=r"to be a file, but .*none\.db does not exist"):
+        read(f"sqlite:///{file}", "select 1")
+    assert not file.exists()
+    assert read("sqlite://", "select 1 as a").to_dict("list") == {"a": ["1"]}
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A web server on this machine."""

@@ -47,7 +47,7 @@ class EvaluateOptions:
 
 def run(console: Console, options: EvaluateOptions) -> int:
     """Evaluate, print, write a report if there is a folder for it, and return the exit status."""
-    with blame_usage():
+    with blame_usage(table="data"):
         if options.out is not None:
             check_folder(options.out)
         model = TableModel.load(options.model, options.verify)

@@ -167,15 +167,17 @@ def collect_evidence(task: TableTask, model: AutoClassifier, preparation: Any) -
     if base is not None:
         plain = OutOfFoldClassifier(model.out_of_fold_[base], task.labels)
         text = MEMBERS[base].description
-        models.append(evidence(base, plain, held_out.rows, y, *goal, role="cross-entropy", description=text))
+        name = f"{base} as it comes"  # as a member, it has a rule of its own
+        models.append(evidence(name, plain, held_out.rows, y, *goal, role="cross-entropy", description=text))
     kind = "threshold" if len(task.labels) == 2 else "rule"
+    is_usual = answer in USUAL and len(model.comparison_.rows) > 1
     folds = range(int(held_out.folds.max()) + 1)
     return Evidence(
         tuple(models),
         measure_benefit(
             "the new model", decided, _find_rivals(task, model, answer), held_out.rows, y, problem.metric,
             positive=models[0].positive,
-            same=f"{USUAL[answer]} with a tuned {kind}" if answer in USUAL else None,
+            same=f"{USUAL[answer]} with a tuned {kind}" if is_usual else None,
         ),
         model.rule_,
         held_out.rows,

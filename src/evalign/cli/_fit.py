@@ -9,9 +9,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
-from evalign._errors import suggest
+from evalign._errors import expected, suggest
+from evalign._typing import Indices
 from evalign.cli._compare import keep_trials, print_comparison, summarize
 from evalign.cli._console import Console, blame_run, blame_usage, format_number
 from evalign.cli._evidence import (
@@ -26,6 +28,7 @@ from evalign.cli._evidence import (
 from evalign.cli._main import VIOLATED, UsageError
 from evalign.cli._task import TableTask, TaskOptions, parse_methods, read_task
 from evalign.decisions import DecisionRule
+from evalign.estimators import Split
 from evalign.reports import (
     ComparisonFacts,
     ModelEvidence,
@@ -44,10 +47,12 @@ from evalign.selection import (
     build_methods,
     list_members,
 )
-from evalign.tables import Profile, TableModel, check_target, read_private_key
+from evalign.tables import Profile, TableModel, check_target, explain_errors, read_private_key
 
 #: The share of the time limit that is kept for the report; without one, of the time that was spent.
 REPORT_SHARE = 0.12
+#: With fewer seconds than this, members are fitted in this process: to start others takes seconds.
+SHORT_LIMIT = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +93,8 @@ def run(console: Console, options: FitOptions) -> int:
         key = None if options.sign is None else read_private_key(options.sign)
         task = read_task(console, options)
         split = task.hold_out(options.seed)
+        if options.method != "auto" and task.problem.groups is not None:
+            _check_groups(task.problem.groups, split)
     trials = _find_trials_file(task, options.out)
     with blame_run(), keep_trials(trials):
         start = perf_counter()
@@ -157,6 +164,13 @@ def _check_methods(options: FitOptions) -> list[str]:
     return [method]
 
 
+def _check_groups(groups: Indices, split: Split) -> None:
+    """Refuse groups of which none is left to validate by, once others are held out for the report."""
+    if len(np.unique(groups[split[0]])) < 2:
+        wanted = "with at least three values for one method: to train on, to validate by and to judge by"
+        raise expected("group", wanted, len(np.unique(groups)))
+
+
 def _find_trials_file(task: TableTask, out: Path) -> Path:
     """The folder of finished models, beside the model until it is complete."""
     target = Path(os.path.abspath(out))  # a name even for . and ..
@@ -176,11 +190,12 @@ def _train(console: Console, task: TableTask, names: list[str], trials: Path, op
     # It does not look at the classes, so that held-out rows stay held out.
     preparation = clone(problem.preprocessor).fit(problem.X)
     limit = as_seconds(options.time_limit)
+    jobs = 1 if limit is not None and limit < SHORT_LIMIT else options.jobs
     model = AutoClassifier(
         problem.metric, problem.constraints, methods=names,
         cv=task.draw_windows(options.folds) or options.folds,
         time_limit=None if limit is None else (1 - REPORT_SHARE) * limit,
-        checkpoint=trials, n_jobs=options.jobs, random_state=options.seed, verbose=int(not console.quiet),
+        checkpoint=trials, n_jobs=jobs, random_state=options.seed, verbose=int(not console.quiet),
     )  # fmt: skip
     model.fit_problem(replace(problem, X=preparation.transform(problem.X), preprocessor=None))
     return Choice(describe_answer(model), preparation, model)
@@ -193,6 +208,8 @@ def _summarize(choice: Choice, model: ModelEvidence) -> str:
         return f"{choice.method}: {score}."
     comparison = choice.auto.comparison_
     row = comparison.row(choice.auto.answer_)
+    if len(comparison.rows) == 1:
+        return f"{choice.method} is all that was tried: {score}."
     if choice.method == comparison.reference:
         return f"{choice.method} is not improved by mixing: {score}."
     gap = row.difference or 0.0
@@ -228,7 +245,8 @@ def _save(
         "report.json": report.to_json(),
         "README.md": render_card(report, None if thresholds is None else float(thresholds[0])),
     }
-    model.save(out, extra, key)
+    with blame_run(target="out"), explain_errors(str(out)):
+        model.save(out, extra, key)
 
 
 def _profile(task: TableTask, model: ModelEvidence) -> Profile:

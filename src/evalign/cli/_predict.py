@@ -49,7 +49,7 @@ def run(console: Console, options: PredictOptions) -> None:
     def predict_chunks() -> Iterator[Any]:
         with console.progress("rows") as bar:
             for table in _read_chunks(options):
-                with blame_usage():
+                with blame_usage(table="data"):
                     predictions = _predict(model, table, options, monitor)
                 yield predictions
                 bar.update(len(table))

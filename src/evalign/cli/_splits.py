@@ -67,11 +67,14 @@ def read_weights(table: Any, name: str) -> Floats:
 
 def read_times(table: Any, name: str, target: str) -> Floats:
     """The time of each row: dates as seconds, numbers as they are."""
-    (column,) = Schema.infer(table[[name, target]], target).columns
-    if column.kind not in ("date", "number"):
-        raise expected(
-            "time", "to be a column of dates or numbers", f"{name!r} ({column.note or column.kind})"
-        )
+    column, own = None, table[[name, target]]
+    for kinds in ({}, {name: "number"}):  # what numbers the rows is not learned from, but may be a time
+        with suppress(ValueError):
+            (column,) = Schema.infer(own, target, kinds).columns
+            break
+    if column is None or column.kind not in ("date", "number"):
+        wanted = "to be a column of numbers, or of dates such as 2024-12-31, that differ"
+        raise expected("time", wanted, repr(name) if column is None else f"{name!r} ({column.kind})")
     values = column.convert(table[name])
     missing = int(pd.isna(values).sum())
     if missing:

@@ -105,8 +105,10 @@ class TableTask:
         except ValueError:
             rows = f"{len(y)} rows of {len(self.labels)} classes"
             raise expected("data", f"with enough rows to hold out {share:.0%} of each class", rows) from None
-        if len(np.unique(y[train])) < len(self.labels):
-            raise expected("group", "with groups of every class to train on", "other groups")
+        lost = set(range(len(self.labels))) - set(y[train].tolist())
+        if lost:
+            wanted = f"with several values per class, of which {share:.0%} can be held out"
+            raise expected("group", wanted, f"no others with {self.labels[min(lost)]!r}")
         return train, test
 
     def draw_windows(self, count: int) -> list[Split] | None:
@@ -136,7 +138,7 @@ def describe_task(
 
 def read_task(console: Console, options: TaskOptions) -> TableTask:
     """Read the table and check everything before any work begins."""
-    with blame_usage():
+    with blame_usage(table="data", kinds="kind"):
         metric, constraints = metrics.as_metric(options.metric), metrics.as_constraints(options.constraints)
         table, notes = read_table(options.data, options.query)
         check_column(options.target, table)
@@ -149,6 +151,9 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         if rows < 2:
             raise expected("target", "with at least two rows of every class", f"one of {rare!r}")
         groups, weights, times = _read_roles(table, options)
+        if weights is not None and not (sums := np.bincount(y, weights)).all():
+            lost = f"only 0 for {names[int(sums.argmin())]!r}"
+            raise expected("weight", "with a number above 0 in every class", lost)
         roles = [name for name in (options.group, options.weight, options.time) if name is not None]
         schema = Schema.infer(table.drop(columns=roles), options.target, parse_kinds(options.kinds))
         by = find_by(table, options.by, options.group, options.target)

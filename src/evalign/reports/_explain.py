@@ -69,12 +69,12 @@ def explain(
     needed = start + pace * SCREENING_ROWS * len(columns)
     if len(columns) > MOST_COLUMNS:
         if needed > (end - perf_counter()) / 2:
-            return _skip(target, f"it would take about {max(1.0, needed):.0f} s for {len(columns):,} columns")
+            return _skip(target, f"{len(columns):,} columns would take about {2 * needed:.1f} s", end)
         columns = _screen(rows, columns, seed)
     affordable = ((end - perf_counter()) / 2 - start) / pace / (len(columns) + 1)
     if affordable < min(FEWEST_ROWS, rows.size):
         needed = 2 * (start + pace * FEWEST_ROWS * (len(columns) + 1))
-        return _skip(target, f"it would take about {max(1.0, needed):.0f} s")
+        return _skip(target, f"it would take about {needed:.1f} s", end)
     sample = rows.take(int(min(affordable, MOST_ROWS)))
     repeats, importances = _permute(sample, columns, target, end - DEPENDENCE_SHARE * seconds, seed)
     chosen = [one.column for one in importances if kinds[one.column] in _KINDS][:MOST_DEPENDENCES]
@@ -148,8 +148,9 @@ class _SampledRows:
         return np.concatenate([np.asarray(model.predict_proba(frame)) for model, frame in pairs])
 
 
-def _skip(metric: Metric, reason: str) -> ExplanationFacts:
-    return ExplanationFacts(metric.name, skipped=reason)
+def _skip(metric: Metric, reason: str, end: float) -> ExplanationFacts:
+    spare = max(end - perf_counter(), 0.0)
+    return ExplanationFacts(metric.name, skipped=f"{reason}, and there are only {spare:.1f} s")
 
 
 def _measure_pace(rows: _SampledRows) -> tuple[float, float]:

@@ -53,8 +53,10 @@ def trace_learning(
         # A curve that ends early answers nothing.
         left = [one / share * len(rows) for one in SHARES if one >= share]
         needed = sum(took[0] * (size / took[1]) ** GROWTH for size in left) if took[1] else 0.0
-        if needed > end - perf_counter():
-            skipped = f"training on up to {len(split[0]):,} rows would take about {max(1.0, needed):.0f} s"
+        spare = max(end - perf_counter(), 0.0)
+        if needed > spare:
+            work = f"training on up to {len(split[0]):,} rows"
+            skipped = f"{work} would take about {needed:.1f} s, and there are only {spare:.1f} s"
             break
         begin = perf_counter()
         model = problem.fit(build(), rows)

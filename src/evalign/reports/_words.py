@@ -46,15 +46,21 @@ def _describe_cases(facts: BenefitFacts) -> str:
     model, rival, k = facts.methods[0], facts.rival, facts.focus
     cases = f"100 real cases of “{facts.classes[k]}”"
     alarms = f"with {_per_thousand(facts, model.false_alarms[k])} false alarms per 1,000 rows"
-    found = _hundred(model.share_found(facts.support, k))
+    share = model.share_found(facts.support, k)
+    if share is None:
+        none = f"None of the {facts.rows:,} held-out rows is “{facts.classes[k]}”"
+        return f"{none}, so it is not known how many real cases {model.name} finds."
     if rival is None or rival.found is None or rival.found_lead is None or facts.verdict is None:
         own = "" if model.found is None else f" (95 % interval {_range(model.found)})"
-        return f"Of {cases}, {model.name} finds {found}{own}, {alarms}."
-    value = number(100 * (rival.found_lead.value or 0.0), 1, signed=True)
-    lead = f"difference {value}, 95 % interval {_range(rival.found_lead, 1)}"
+        return f"Of {cases}, {model.name} finds {_hundred(share)}{own}, {alarms}."
+    gap = 100 * (rival.found_lead.value or 0.0)
+    lead = f"difference {number(gap, 1, signed=True)}, 95 % interval {_range(rival.found_lead, 1)}"
+    found, other = _hundred(share), _hundred(rival.found.value)
+    if int(found) - int(other) != round(gap):  # 79.5 and 79.1 are not 80 and 79
+        found, other = _hundred(share, 1), _hundred(rival.found.value, 1)
     return (
         f"{_VERDICTS[facts.verdict].format(rival.label)}: of {cases} it finds {found}, {alarms}; "
-        f"{rival.label} finds {_hundred(rival.found.value)} with as many ({lead})."
+        f"{rival.label} finds {other} with as many ({lead})."
     )
 
 
@@ -62,7 +68,7 @@ def _describe_plain(facts: BenefitFacts) -> str:
     """What the plain methods find, which raise other numbers of false alarms."""
     k, sentences = facts.focus, []
     for one in facts.methods:
-        if one.role == "plain":
+        if one.role == "plain" and facts.support[k]:
             found = _hundred(one.share_found(facts.support, k))
             alarms = f"{_per_thousand(facts, one.false_alarms[k])} false alarms per 1,000 rows"
             sentences.append(f"{first_upper(one.label)} finds {found}, with {alarms}.")
@@ -75,8 +81,11 @@ def _describe_metric(facts: BenefitFacts) -> str:
     if rival is None or rival.lead is None or facts.verdict is None:
         right = f"Of 100 rows, {model.name} gets {_right(facts, model)} right"
         return f"{right}; {facts.metric} is {number(model.value)}."
-    lead = f"better by {number(rival.lead.value)}, 95 % interval {_interval(rival.lead)}"
-    values = f"{number(model.value)} against {number(rival.value)}"
+    gap, ours, theirs = rival.lead.value or 0.0, model.value or 0.0, rival.value or 0.0
+    off = abs(abs(round(ours, 3) - round(theirs, 3)) - abs(gap))
+    digits = 3 if off < 0.0005 else 4  # 0.974 and 0.969 do not differ by 0.006
+    lead = f"better by {number(gap, digits)}, 95 % interval {_interval(rival.lead)}"
+    values = f"{number(ours, digits)} against {number(theirs, digits)}"
     return f"{_VERDICTS[facts.verdict].format(rival.label)} by {facts.metric}: {values} ({lead})."
 
 
@@ -134,8 +143,8 @@ def describe_form(metric: Metric, classes: Sequence[str]) -> str | None:
     return _FORMS[str(average)].format(len(classes))
 
 
-def _hundred(share: float | None) -> str:
-    return number(None if share is None else 100 * share, 0)
+def _hundred(share: float | None, digits: int = 0) -> str:
+    return number(None if share is None else 100 * share, digits)
 
 
 def _right(facts: BenefitFacts, method: MethodCounts) -> str:

@@ -69,8 +69,9 @@ function drawComparison() {
   const gap = (row) => `${safe(row.method)}: ${number(row.difference, 3, true)}`
     + (known(row.low) ? `, ${number(row.low)} to ${number(row.high)}` : "");
   const ticks = { tickvals: rows.map((_, at) => at), ticktext: names, range: [-0.6, rows.length - 0.4], showgrid: false };
-  const half = wide ? [[0, 0.46], [0.54, 1]] : [[0, 1], [0, 1]];
-  const rise = wide ? [[0, 1], [0, 1]] : [[0.58, 1], [0, 0.42]];
+  const alone = !others.length; // nothing differs from a reference that is alone
+  const half = wide && !alone ? [[0, 0.46], [0.54, 1]] : [[0, 1], [0, 1]];
+  const rise = wide || alone ? [[0, 1], [0, 1]] : [[0.58, 1], [0, 0.42]];
   const zero = { type: "line", xref: "x2", yref: "y2", x0: 0, x1: 0, y0: -0.6, y1: rows.length - 0.4 };
   draw("comparison", [
     { x: every.map((one) => one[0]), y: every.map((one) => one[1]), mode: "markers", hoverinfo: "skip",
@@ -85,11 +86,11 @@ function drawComparison() {
       marker: { size: 10, color: others.map(([, at]) => look[at]), symbol: others.map(([, at]) => shape[at]) } },
   ], {
     xaxis: axis(safe(comparison.metric, 40), { domain: half[0] }),
-    xaxis2: axis(`difference to ${safe(comparison.reference)}`, { domain: half[1], anchor: "y2" }),
+    xaxis2: axis(`difference to ${safe(comparison.reference)}`, { domain: half[1], anchor: "y2", visible: !alone }),
     yaxis: axis("", { ...ticks, domain: rise[0] }),
-    yaxis2: axis("", { ...ticks, domain: rise[1], anchor: "x2", showticklabels: !wide }),
-    shapes: [{ ...zero, line: { color: colour("soft"), width: 1, dash: "dash" } }],
-  }, (wide ? 90 : 190) + (wide ? 34 : 60) * rows.length);
+    yaxis2: axis("", { ...ticks, domain: rise[1], anchor: "x2", showticklabels: !wide, visible: !alone }),
+    shapes: alone ? [] : [{ ...zero, line: { color: colour("soft"), width: 1, dash: "dash" } }],
+  }, (wide || alone ? 90 : 190) + (wide || alone ? 34 : 60) * rows.length);
 }
 
 function drawMatrices() {

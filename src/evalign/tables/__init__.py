@@ -9,10 +9,10 @@ from evalign.tables._preparation import Preparation
 from evalign.tables._read import read, read_objects, read_text, stream
 from evalign.tables._schema import Schema
 from evalign.tables._source import hide_password, is_address
-from evalign.tables._write import SUFFIXES, write
+from evalign.tables._write import SUFFIXES, explain_errors, write
 
 __all__ = [
     "SUFFIXES", "Column", "Counts", "Drift", "Preparation", "Profile", "Schema", "TableModel", "as_labels",
-    "check_target", "check_writable", "drop_unlabelled", "fingerprint", "hide_password", "is_address", "read",
-    "read_objects", "read_private_key", "read_text", "stream", "write",
+    "check_target", "check_writable", "drop_unlabelled", "explain_errors", "fingerprint", "hide_password",
+    "is_address", "read", "read_objects", "read_private_key", "read_text", "stream", "write",
 ]  # fmt: skip

@@ -72,8 +72,8 @@ def infer_columns(
         if missing > 0.5 * len(table):
             warnings.append(f"`{name}` is missing in {missing} of {len(table)} rows.")
     if not inputs:
-        nothing = f"none besides {target!r}. {' '.join(warnings)}"
-        raise expected("table", "with a column to learn from", nothing)
+        reasons = " ".join(warnings)
+        raise expected("table", "with a column to learn from", f"none besides {target!r}", reasons)
     classes = _values.as_categories(_values.as_arrow(table[target]))
     warnings += [
         f"`{name}` determines `{target}`: will it be known when predicting?"

@@ -68,7 +68,10 @@ def to_batch(objects: Iterable[dict[str, Any]], names: dict[str, None], name: st
             )
         for column, values in columns.items():
             values.append(_as_text(one.get(column)))
-    return pa.RecordBatch.from_arrays([pa.array(one, TEXT) for one in columns.values()], list(columns))
+    try:
+        return pa.RecordBatch.from_arrays([pa.array(one, TEXT) for one in columns.values()], list(columns))
+    except UnicodeEncodeError:  # an escape such as \ud800
+        raise expected("source", "with whole characters", f"half of one in {name}") from None
 
 
 def _as_text(value: Any) -> str:

@@ -217,12 +217,13 @@ class TableModel:
 
     def _check_parts(self, root: Path) -> None:
         """Predict a row of missing values: parts of different models do not fit together."""
-        row = pd.DataFrame({column.name: [None] for column in self.schema.inputs}, dtype=object)
+        gaps = {column.name: [np.nan if column.kind == "number" else None] for column in self.schema.inputs}
         try:
+            row = self.schema.convert(pd.DataFrame(gaps))
             names = self.preparation.get_feature_names_out()
-            if not len(names) == self.prepare(row).shape[1] == self.classifier.n_features_in_:
+            if not len(names) == self.preparation.encode(row).shape[1] == self.classifier.n_features_in_:
                 raise ValueError(f"{len(names)} features for {self.classifier.n_features_in_}")
-            p = self.predict_both(row)[1]
+            p = self.predict_converted(row)[1]
             if p.shape != (1, len(self.labels)):
                 raise ValueError(f"{p.shape[1]} probabilities for {len(self.labels)} classes")
         except Exception as error:  # forged parts may fail anywhere

@@ -62,7 +62,7 @@ class Schema:
         missing = [column.name for column in self.inputs if column.name not in table.columns]
         if missing:
             names = ", ".join(map(repr, missing[:10])) + (" ..." if len(missing) > 10 else "")
-            hint = " ".join(suggest(name, table.columns) for name in missing[:3])
+            hint = " ".join(dict.fromkeys(suggest(name, table.columns) for name in missing[:3]))
             raise expected("table", "with all columns of the schema", f"one without {names}", hint)
         columns = {column.name: column.convert(table[column.name]) for column in self.inputs}
         return pd.DataFrame(columns, index=range(len(table)), copy=False).set_axis(table.index)

@@ -26,10 +26,15 @@ _OTHER_FORMATS = {
     b"\xfd7zXZ": "Unpack it first.",
     b"\x28\xb5\x2f\xfd": "Unpack it first.",
     b"%PDF": "",
+    b"<!DOCTYPE html": "It is a web page.",
+    b"<!doctype html": "It is a web page.",
+    b"<html": "It is a web page.",
     b"SQLite format 3": "Export the table as CSV.",
 }
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _BLOCK = 1 << 20
+#: Parameters of an address whose names contain one of these are secrets.
+_SECRETS = "pass|pwd|token|secret|sig|key|credential"
 
 
 def describe_source(source: Any) -> str:
@@ -41,12 +46,15 @@ def describe_source(source: Any) -> str:
 
 
 def hide_password(text: str) -> str:
-    """Replace the passwords of addresses in a text.
+    """Replace the passwords of addresses in a text, and what their parameters call a secret.
 
-    >>> hide_password("evalign fit postgresql://me:secret@db/x")
+    >>> hide_password("evalign fit postgresql://me:se/cret@db/x")
     'evalign fit postgresql://me:***@db/x'
+    >>> hide_password("https://host/a.csv?version=3&X-Amz-Signature=12ab")
+    'https://host/a.csv?version=3&X-Amz-Signature=***'
     """
-    return re.sub(r"(\w://[^\s:/@]*:)[^\s@/]+@", r"\1***@", text)
+    text = re.sub(r"(\w://[^\s:/@]*:)[^\s@]+@", r"\1***@", text)
+    return re.sub(rf"([?&][^\s=&]*(?i:{_SECRETS})[^\s=&]*=)[^\s&'\"]+", r"\1***", text)
 
 
 def is_address(source: Any) -> bool:
@@ -69,7 +77,8 @@ def _open_address(address: str) -> Iterator[Any]:
     except ImportError as error:  # of the package for this kind of address
         raise ImportError(f"{name}: {str(error).splitlines()[0]}") from None
     except FileNotFoundError:
-        raise FileNotFoundError(f"Expected `source` to be a file, but {name} does not exist.") from None
+        wrong = f"{name} does not exist, or does not answer"
+        raise FileNotFoundError(f"Expected `source` to be a file, but {wrong}.") from None
     except ValueError as error:
         if not str(error).startswith("Protocol not known"):
             raise

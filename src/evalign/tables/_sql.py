@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 from evalign._errors import expected
@@ -27,6 +28,7 @@ def read_sql(address: str, query: str, rows: int) -> Generator[tuple[list[str], 
         ) from None
     except ModuleNotFoundError as error:
         raise ImportError(f"{name} needs {error.name}: pip install {error.name}.") from None
+    _check_file(engine.url)
     try:
         with engine.connect() as connection:
             streaming = connection.execution_options(stream_results=True)
@@ -44,6 +46,13 @@ def read_sql(address: str, query: str, rows: int) -> Generator[tuple[list[str], 
         ) from None
     finally:
         engine.dispose()
+
+
+def _check_file(url: Any) -> None:
+    """Refuse a file that does not exist, which SQLite would create."""
+    file = url.database if url.get_backend_name() == "sqlite" else None
+    if file and not file.startswith((":", "file:")) and not Path(file).exists():
+        raise FileNotFoundError(f"Expected `source` to be a file, but {file} does not exist.")
 
 
 def _explain(error: Any) -> str:

@@ -167,9 +167,9 @@ def parse_numbers(values: Any, comma: bool = False) -> tuple[Floats, Mask]:
 
 def _try_cast(text: Any) -> Any:
     """Cast text to numbers, or return None if that fails, which pyarrow is slow at: try a sample first."""
-    sample = text.take(pa.array(np.linspace(0, len(text) - 1, 100, dtype=np.int64))) if len(text) else text
     try:
-        sample.cast(pa.float64())
+        if len(text) > 100:
+            text.take(pa.array(np.linspace(0, len(text) - 1, 100, dtype=np.int64))).cast(pa.float64())
         return text.cast(pa.float64())
     except pa.ArrowInvalid:
         return None

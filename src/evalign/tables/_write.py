@@ -54,12 +54,12 @@ def write(frames: Iterable[Any], target: Any, raw: bool = False) -> int:
     suffix = next((suffix for suffix in SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
         raise expected("target", f"to end in {', '.join(SUFFIXES)}", repr(path.name))
-    with _explain_errors(str(path)):
+    with explain_errors(str(path)):
         is_folder = path.is_dir()
     if is_folder:
         raise IsADirectoryError(f"Expected `target` to be a file, but {path} is a folder.")
-    with draft_file(path, partial(_explain_errors, str(path))) as file:
-        with _explain_errors(str(path)):
+    with draft_file(path, partial(explain_errors, str(path))) as file:
+        with explain_errors(str(path)):
             sink = _open_sink(file, suffix, raw)
         return _write_frames(frames, sink, str(path))
 
@@ -73,13 +73,13 @@ def _write_frames(frames: Iterable[Any], sink: _CsvSink | _ParquetSink, name: st
             check_table(frame)
             if columns not in (None, list(frame.columns)):
                 raise expected("frames", f"with the columns {columns}", list(frame.columns))
-            with _explain_errors(name):
+            with explain_errors(name):
                 sink.write(frame)
             columns = list(frame.columns)
             rows += len(frame)
         if columns is None:
             raise expected("frames", "with a table", "none")
-        with _explain_errors(name):
+        with explain_errors(name):
             sink.finish()
     except BaseException:
         sink.abort()
@@ -88,7 +88,7 @@ def _write_frames(frames: Iterable[Any], sink: _CsvSink | _ParquetSink, name: st
 
 
 @contextmanager
-def _explain_errors(name: str) -> Iterator[None]:
+def explain_errors(name: str) -> Iterator[None]:
     """Explain in one line why a target cannot be written."""
     try:
         yield

@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from evalign._errors import expected
 from evalign.cli._console import Console, blame_usage
@@ -21,8 +22,8 @@ from evalign.tables import TableModel
 
 #: The most connections of a worker; further ones are refused with the status 503.
 MAX_CONNECTIONS = 1000
-#: How long a worker may need to load the model before it is taken for dead, in seconds.
-LONGEST_START = 600
+#: The exit status by which uvicorn says that it could not start.
+STARTUP_FAILURE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,6 @@ def _configure(app: Any, options: ServeOptions, factory: bool = False) -> uvicor
         server_header=False,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=int(options.limits.seconds) + 1,
-        timeout_worker_healthcheck=LONGEST_START,
     )
 
 
@@ -98,9 +98,37 @@ def _run_workers(options: ServeOptions, listener: socket.socket) -> None:
 
 
 class _Workers(Multiprocess):
-    """Worker processes that remember which signal stopped them."""
+    """Worker processes of which the dead are replaced, and that remember which signal stopped them."""
 
     stopped_by: signal.Signals | None = None
+
+    def init_processes(self) -> None:
+        """Start all workers."""
+        self.processes = [self._start_worker() for _ in range(self.processes_num)]
+
+    def _start_worker(self) -> Process:
+        """Start a worker that ignores Ctrl-C until it serves; this process ends it then."""
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # is inherited
+        worker = Process(self.config, self.sockets)
+        worker.start()
+        signal.signal(signal.SIGINT, handler)
+        return worker
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that died.
+
+        uvicorn also asks each of them for a sign of life, and waits for it. One that loads the model gives
+        none yet, and one that a signal to all processes has ended never will: the wait would outlast Ctrl-C.
+        """
+        for number, worker in enumerate(self.processes):
+            if worker.process.is_alive() or self.should_exit.is_set():
+                continue
+            worker.kill()  # closes its pipes
+            worker.join()
+            if worker.exitcode == STARTUP_FAILURE:  # as any other would
+                self.should_exit.set()
+            else:
+                self.processes[number] = self._start_worker()
 
     def handle_int(self) -> None:
         super().handle_int()
