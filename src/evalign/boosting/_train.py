@@ -117,7 +117,7 @@ def choose_threads(X: Any, n_jobs: int | None = None) -> int:
     """
     if n_jobs is not None:
         return int(n_jobs)
-    return min(int(cpu_count()), 1 + math.prod(X.shape) // CELLS_PER_THREAD)
+    return int(min(cpu_count(), 1 + math.prod(X.shape) // CELLS_PER_THREAD))
 
 
 def import_lightgbm() -> Any:
