@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -26,6 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import evalign as ev
 from evalign.decisions import fit_rule, fit_scaling
 from evalign.selection import MEMBERS, AutoClassifier, Comparison, auto, mixture
+from evalign.selection.comparison import Row, corrected_interval
 
 X, Y = make_classification(240, 6, weights=[0.7], flip_y=0.05, random_state=0)
 CHEAP = {"tree": DecisionTreeClassifier(max_depth=3), "logistic": LogisticRegression()}
@@ -121,6 +123,24 @@ def test_the_single_member_is_the_answer_where_mixing_does_not_help():
     assert model.weights_ == {"logistic": 1.0}
     assert model.best_method_ == "logistic"
     np.testing.assert_array_equal(model.predict(X), model.best_single_.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("n_members", "gap", "answer"),
+    [(1, 0.02, "ensemble"), (1, 0.05, "m0"), (9, 0.05, "ensemble"), (9, 0.09, "m0")],
+)
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_the_best_of_many_members_must_be_better_by_more(n_members, gap, answer, higher_is_better):
+    """By 2.8 standard errors of five folds for one member, by 5.0 for the best of nine."""
+    noise = np.array([-0.02, 0.02, 0.0, -0.01, 0.01])  # a standard error of 0.0106, with 1/5 + 1/4
+    sign = 1 if higher_is_better else -1
+    gaps = noise - sign * gap
+    best = Row("m0", (0.5,) * 5, 0.5, 0.0)
+    others = [replace(best, method=f"m{number}") for number in range(1, n_members)]
+    mixed = Row("ensemble", tuple(0.5 + gaps), 0.5 - sign * gap, 0.0, float(gaps.mean()))
+    mixed = replace(mixed, interval=corrected_interval(gaps, 0.25))
+    comparison = Comparison("f1", higher_is_better, "m0", (), (best, *others, mixed))
+    assert auto.choose_answer(comparison) == answer
 
 
 def test_a_row_is_never_judged_by_a_model_that_saw_it():

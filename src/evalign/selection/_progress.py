@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from evalign.decisions import fit_rule
-from evalign.estimators import Split
 from evalign.selection.folds import FoldModel, Schedule
-from evalign.selection.mixture import fit_calibrator
+from evalign.selection.mixture import Judged
 from evalign.selection.problem import Problem
 
 
@@ -48,15 +44,15 @@ class FitProgress:
     def __exit__(self, *_: Any) -> None:
         self.bar.close()
 
-    def show(self, result: FoldModel, own: dict[int, FoldModel], splits: Sequence[Split]) -> None:
-        """Show that a fold is finished, and the score of its member if that is complete."""
+    def show(self, result: FoldModel, own: dict[int, FoldModel], judged: Judged | None) -> None:
+        """Show that a fold is finished, and what its member does if that is complete."""
         if not self.visible:
             return
         line = None
         if result.error is not None:
             line = f"{result.member} failed: {result.error}"
-        elif len(own) == len(splits):
-            value = self._judge([own[fold] for fold in range(len(splits))], splits)
+        elif judged is not None:
+            value = float(judged.values.mean())
             sign = self.problem.metric.sign
             if self.best is None or sign * value > sign * self.best[0]:
                 self.best = value, result.member
@@ -66,7 +62,7 @@ class FitProgress:
             line = ", ".join([f"{result.member}: {score}", took, *self._tell_time()])
         if line and not self.live:
             print(line, file=sys.stderr, flush=True)
-        parts = [f"{result.member} fold {result.fold + 1} of {len(splits)}"]
+        parts = [f"{result.member} fold {result.fold + 1} of {self.schedule.n_folds}"]
         if self.best is not None:
             parts.insert(0, f"best {self.problem.metric.name} {self.best[0]:.3f} ({self.best[1]})")
         self.bar.total = self.schedule.count_models()
@@ -77,14 +73,3 @@ class FitProgress:
     def _tell_time(self) -> list[str]:
         left = self.schedule.estimate_left()
         return [] if left is None else [f"about {format_seconds(left)} left"]
-
-    def _judge(self, models: list[FoldModel], splits: Sequence[Split]) -> float:
-        """The metric of a member under its rule on the held-out rows, which flatters a little."""
-        rows = np.concatenate([held_out for _, held_out in splits])
-        problem, y = self.problem, self.problem.y[rows]
-        weight = None if problem.sample_weight is None else problem.sample_weight[rows]
-        scores = np.concatenate([one.scores for one in models])
-        indices = y if problem.is_multilabel else np.searchsorted(problem.classes, y)
-        p = fit_calibrator(scores, indices, weight).apply(scores)
-        names = None if problem.is_multilabel else list(problem.classes)
-        return fit_rule(p, y, problem.metric, problem.constraints, weight, classes=names).value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing, get_tags
@@ -187,7 +188,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
             builders = self._choose_members(problem, builders, seed, clock)
         splits = draw_splits(self.cv, problem.X, problem.y, problem.groups, seed, allow_rare=True)
         preprocessors = _fit_preprocessors(problem, splits)
-        results, reasons = self._fit_members(problem, builders, splits, preprocessors, seed, clock)
+        results, judged, reasons = self._fit_members(problem, builders, splits, preprocessors, seed, clock)
         folds = _find_complete(results, len(splits))
         complete = {
             name: [own[fold] for fold in folds] for name, own in results.items() if set(folds) <= own.keys()
@@ -197,7 +198,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         self.left_out_ |= {
             name: reasons.get(name, "the time was over") for name in builders if name not in complete
         }
-        self._mix(problem, complete, [splits[fold] for fold in folds], preprocessors, seed)
+        self._mix(problem, complete, judged, [splits[fold] for fold in folds], preprocessors, seed)
         if self.refit:
             self._refit(problem, builders, seed)
         self.classes_, self.multilabel_ = problem.classes, problem.is_multilabel
@@ -228,8 +229,11 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         preprocessors: tuple[Any, ...] | None,
         seed: int,
         clock: Clock,
-    ) -> tuple[dict[str, dict[int, FoldModel]], dict[str, str]]:
-        """Fit every member without each fold in the time there is; return the models and why others lack."""
+    ) -> tuple[dict[str, dict[int, FoldModel]], dict[str, Judged], dict[str, str]]:
+        """Fit every member without each fold in the time there is, and judge those that are complete.
+
+        Returns the models, what complete members do, and why others lack.
+        """
         seeds = np.random.RandomState(seed).randint(2**31 - 1, size=len(splits)).tolist()
         tasks = {
             (name, fold): FoldTask(
@@ -242,14 +246,18 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         costs = {name: MEMBERS[name].cost if name in MEMBERS else 1.0 for name in builders}
         schedule = Schedule(costs, len(splits), clock, effective_n_jobs(self.n_jobs))
         results: dict[str, dict[int, FoldModel]] = {name: {} for name in builders}
+        judged: dict[str, Judged] = {}
         with FitProgress(problem, schedule, bool(self.verbose)) as progress:
 
             def keep(result: FoldModel) -> None:
                 schedule.record(result)
+                own = results[result.member]
                 if result.error is None:
-                    results[result.member][result.fold] = result
+                    own[result.fold] = result
                     _drop_useless(result, results, problem, splits, schedule)
-                progress.show(result, results[result.member], splits)
+                    if len(own) == len(splits):  # while the others are fitted
+                        judged[result.member] = _judge(problem, _sort(own), splits, seed)
+                progress.show(result, own, judged.get(result.member))
 
             stored = () if store is None else map(store.read, tasks.values())
             for known in stored:
@@ -266,23 +274,23 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
                 for name in builders:
                     schedule.drop(name, "interrupted")
         _check_any(results, schedule.left_out, builders)
-        return results, schedule.left_out
+        return results, judged, schedule.left_out
 
     def _mix(
         self,
         problem: Problem,
         results: dict[str, list[FoldModel]],
+        judged: dict[str, Judged],
         splits: Sequence[Split],
         preprocessors: tuple[Any, ...] | None,
         seed: int,
     ) -> None:
-        """Weight the members, fit the rule, and judge both and every member alone by cross-fitting."""
+        """Weight the members, fit the rule, and judge both by cross-fitting, as the members were."""
         rows = np.concatenate([held_out for _, held_out in splits])
         held_out, parts = _gather(problem, results, splits, rows, seed)
-        goal = Goal(problem.metric, problem.constraints, labels=problem.is_multilabel)
+        goal = _get_goal(problem)
         judged = {
-            name: judge_nested(held_out.only([place]), parts, goal, problem.classes)
-            for place, name in enumerate(results)
+            name: judged.get(name) or _judge(problem, own, splits, seed) for name, own in results.items()
         }
         if len(results) > 1:
             judged[ENSEMBLE] = judge_nested(held_out, parts, goal, problem.classes, self.max_models)
@@ -432,8 +440,8 @@ def draw_sample(y: NDArray[Any], size: int, seed: int, least: int = 100) -> Indi
 def choose_answer(comparison: Comparison) -> str:
     """Return the ensemble, unless its best member is clearly better, or violates the constraints less.
 
-    The best of several members seems to be better than it is, and a mean that is a little lower is no reason
-    to give up the ensemble: choosing by the mean alone costs most of what mixing gains.
+    The best of several members seems to be better than it is, so the interval of the difference is widened by
+    their number (Bonferroni). Choosing by the mean alone costs most of what mixing gains.
     """
     single = comparison.row(comparison.reference)
     if all(row.method != ENSEMBLE for row in comparison.rows):
@@ -441,10 +449,13 @@ def choose_answer(comparison: Comparison) -> str:
     mixed = comparison.row(ENSEMBLE)
     if mixed.slack is not None and single.slack is not None and min(mixed.slack, 0) < min(single.slack, 0):
         return single.method
-    if mixed.interval is not None and mixed.difference is not None:
-        end = mixed.interval[1] if comparison.higher_is_better else -mixed.interval[0]
-        return single.method if end < 0 else ENSEMBLE
-    return ENSEMBLE
+    if mixed.interval is None or mixed.difference is None:
+        return ENSEMBLE
+    freedom, n_members = len(mixed.values) - 1, len(comparison.rows) - 1
+    wider = student.ppf(1 - 0.025 / n_members, freedom) / student.ppf(0.975, freedom)
+    half = wider * (mixed.interval[1] - mixed.interval[0]) / 2
+    sign = 1 if comparison.higher_is_better else -1
+    return single.method if sign * mixed.difference + half < 0 else ENSEMBLE
 
 
 def _fit_preprocessors(problem: Problem, splits: Sequence[Split]) -> tuple[Any, ...] | None:
@@ -488,6 +499,21 @@ def _check_any(results: Mapping[str, Any], reasons: dict[str, str], builders: Ma
         errors = {name: reasons[name].removeprefix("failed: ") for name in builders}
         kind = TypeError if all(error.startswith("TypeError") for error in errors.values()) else ValueError
         raise kind(f"All methods failed: {'; '.join(f'{name}: {error}' for name, error in errors.items())}")
+
+
+def _get_goal(problem: Problem) -> Goal:
+    return Goal(problem.metric, problem.constraints, labels=problem.is_multilabel)
+
+
+def _judge(problem: Problem, models: list[FoldModel], splits: Sequence[Split], seed: int) -> Judged:
+    """Judge a member alone, with a calibration and a rule of its own."""
+    rows = np.concatenate([held_out for _, held_out in splits])
+    held_out, parts = _gather(problem, {models[0].member: models}, splits, rows, seed)
+    return judge_nested(held_out, parts, _get_goal(problem), problem.classes)
+
+
+def _sort(models: dict[int, FoldModel]) -> list[FoldModel]:
+    return [models[fold] for fold in sorted(models)]
 
 
 def _gather(
