@@ -60,7 +60,7 @@ def test_every_command_of_the_readme_runs(tmp_path, monkeypatch, capsys):
 
 def test_make_demo_runs_on_the_bundled_data():
     makefile = (ROOT / "Makefile").read_text()
-    line = next(line for line in makefile.splitlines() if "evalign compare" in line)
-    data = shlex.split(line)[2]
-    assert (ROOT / data).exists()
-    assert "--metric f1" in line
+    line = next(line for line in makefile.splitlines() if "/evalign fit" in line)
+    command = shlex.split(line)[1:]
+    assert (ROOT / command[1]).exists()
+    assert [str(ROOT / part) if part.startswith("src/") else part for part in command] in commands()

@@ -412,3 +412,12 @@ def test_a_time_limit_leaves_out_what_does_not_fit():
     assert model.predict(X).shape == (240,)
     plenty = AutoClassifier("f1", methods=methods, time_limit="1h", random_state=0).fit(X, Y)
     assert plenty.left_out_ == {}
+
+
+@pytest.mark.parametrize("kind", ["U3", object, bool, np.int32])
+def test_predictions_have_the_type_of_the_classes(kind):
+    labels = (np.where(Y == 1, "yes", "no") if kind in ("U3", object) else Y).astype(kind)
+    model = AutoClassifier("f1", methods=CHEAP, cv=2, random_state=0).fit(X, labels)
+    predicted = model.predict(X[:3])
+    assert predicted.dtype == model.classes_.dtype == labels.dtype
+    assert set(predicted) <= set(labels)

@@ -67,6 +67,14 @@ def test_what_is_saved_is_what_is_loaded(model, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model"]
 
 
+def test_a_model_is_shown_in_a_line(model):
+    loaded = TableModel.load(model)
+    shown = repr(loaded)
+    assert shown.startswith(f"TableModel({type(loaded.classifier).__name__}, ")
+    assert f"{len(loaded.schema.columns)} columns" in shown
+    assert len(shown) < 200
+
+
 def test_an_interrupted_save_leaves_the_older_model(model, monkeypatch):
     """Ctrl-C between the two renames that replace one folder by another."""
     loaded, real = TableModel.load(model), Path.rename

@@ -62,7 +62,8 @@ class Ensemble:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of each row by the rule, or 0 and 1 for each label."""
-        return self.rule.predict(self.predict_proba(X))
+        predicted = self.rule.predict(self.predict_proba(X))
+        return predicted if self.multilabel else predicted.astype(self.classes.dtype, copy=False)
 
 
 def pack_ensemble(ensemble: Ensemble) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -83,6 +83,10 @@ class TableModel:
     labels: tuple[str, ...]
     facts: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        kind = type(self.classifier).__name__
+        return f"TableModel({kind}, {len(self.schema.columns)} columns, labels={list(self.labels)})"
+
     @property
     def metric(self) -> metrics.Metric:
         """The metric that the model was fitted for."""
