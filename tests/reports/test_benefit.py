@@ -121,6 +121,11 @@ def test_without_a_tuned_rival_nothing_is_claimed(rows):
     assert first.startswith("Of 100 real cases of “1”, the new model finds ")
     found = 100 * recall_score(y, poor >= 0.5)
     assert plain.startswith(f"LightGBM as it comes finds {found:.0f}, with ")
+    ours, theirs, lead = facts.methods[0].value, facts.methods[1].value, facts.methods[1].lead
+    assert theirs == pytest.approx(f1_score(y, poor >= 0.5))
+    shown = re.search(r"; by f1, the model has (\S+) against (\S+) \(better by (\S+), ", plain).groups()
+    assert [float(one) for one in shown] == pytest.approx([ours, theirs, ours - theirs], abs=5e-4)
+    assert plain.endswith(f"95 % interval {lead.low:.3f} to {lead.high:.3f}).")
     alone = describe_benefit(
         replace(facts, methods=facts.methods[:1], same="LightGBM with a tuned threshold")
     )

@@ -65,13 +65,14 @@ def _describe_cases(facts: BenefitFacts) -> str:
 
 
 def _describe_plain(facts: BenefitFacts) -> str:
-    """What the plain methods find, which raise other numbers of false alarms."""
+    """What the plain methods find, which raise other numbers of false alarms, so that the metric decides."""
     k, sentences = facts.focus, []
     for one in facts.methods:
         if one.role == "plain" and facts.support[k]:
             found = _hundred(one.share_found(facts.support, k))
             alarms = f"{_per_thousand(facts, one.false_alarms[k])} false alarms per 1,000 rows"
-            sentences.append(f"{first_upper(one.label)} finds {found}, with {alarms}.")
+            values = f"; by {facts.metric}, the model has {_compare_values(facts, one)}" if one.lead else ""
+            sentences.append(f"{first_upper(one.label)} finds {found}, with {alarms}{values}.")
     return " ".join(sentences)
 
 
@@ -81,12 +82,18 @@ def _describe_metric(facts: BenefitFacts) -> str:
     if rival is None or rival.lead is None or facts.verdict is None:
         right = f"Of 100 rows, {model.name} gets {_right(facts, model)} right"
         return f"{right}; {facts.metric} is {number(model.value)}."
-    gap, ours, theirs = rival.lead.value or 0.0, model.value or 0.0, rival.value or 0.0
+    values = _compare_values(facts, rival)
+    return f"{_VERDICTS[facts.verdict].format(rival.label)} by {facts.metric}: {values}."
+
+
+def _compare_values(facts: BenefitFacts, other: MethodCounts) -> str:
+    """The metric of the model against that of another method."""
+    assert other.lead is not None
+    gap, ours, theirs = other.lead.value or 0.0, facts.methods[0].value or 0.0, other.value or 0.0
     off = abs(abs(round(ours, 3) - round(theirs, 3)) - abs(gap))
     digits = 3 if off < 0.0005 else 4  # 0.974 and 0.969 do not differ by 0.006
-    lead = f"better by {number(gap, digits)}, 95 % interval {_interval(rival.lead)}"
-    values = f"{number(ours, digits)} against {number(theirs, digits)}"
-    return f"{_VERDICTS[facts.verdict].format(rival.label)} by {facts.metric}: {values} ({lead})."
+    lead = f"better by {number(gap, digits)}, 95 % interval {_interval(other.lead)}"
+    return f"{number(ours, digits)} against {number(theirs, digits)} ({lead})"
 
 
 def _describe_rows(facts: BenefitFacts) -> str:
