@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from evalign.estimators import mlp
+from evalign.estimators import PiecewiseLinear, mlp
 from evalign.papers.networks import btg_net
 
 
@@ -90,3 +90,32 @@ def test_bad_number_of_features_or_outputs(argument, value):
     sizes = {"features": 6, "outputs": 2, argument: value}
     with pytest.raises(ValueError, match=f"Expected `{argument}` .*but got"):
         mlp(**sizes, hidden=(4,))
+
+
+def test_positions_in_bins_are_those_of_an_interpolation():
+    """The sum of the positions of a feature is its rank among the edges, linear in between."""
+    x = torch.randn(500, 3, dtype=torch.float64)
+    layer = PiecewiseLinear(3, 7).double()
+    layer.place_edges(x)
+    new = 2 * torch.randn(200, 3, dtype=torch.float64)  # also beyond the edges
+    plain, inside = layer(new).split([3, 21], dim=1)
+    assert torch.equal(plain, new)
+    for place in range(3):
+        edges = np.quantile(x[:, place].numpy(), np.linspace(0, 1, 8))
+        ranks = np.interp(new[:, place].numpy(), edges, np.arange(8))
+        np.testing.assert_allclose(inside[:, 7 * place : 7 * place + 7].sum(1), ranks, atol=1e-6)
+
+
+def test_a_feature_of_few_values_has_steps():
+    x = torch.tensor([0.0] * 50 + [1.0] * 50)[:, None]
+    layer = PiecewiseLinear(1, 4)
+    layer.place_edges(x)
+    inside = layer(torch.tensor([[0.0], [1.0], [2.0]]))[:, 1:]
+    assert inside.isfinite().all()
+    assert inside[0].sum() < inside[1].sum() <= inside[2].sum()
+
+
+@pytest.mark.parametrize("n_bins", [-1, 257, 2.0, True, "many"])
+def test_wrong_numbers_of_bins(n_bins):
+    with pytest.raises(ValueError, match=r"Expected `n_bins` to be an integer in 0\.\.256, but got"):
+        mlp(3, 2, n_bins=n_bins)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss
 from sklearn.preprocessing import StandardScaler
@@ -59,3 +60,28 @@ def test_eight_hidden_units_learn_a_ring():
 )
 def test_only_small_networks_have_a_pace_of_their_own(settings, pace):
     assert ev.MetricClassifier(**settings)._choose_pace() == pace
+
+
+def test_bins_let_a_linear_model_follow_a_wave(tmp_path):
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-3, 3, (800, 2))
+    y = (np.sin(3 * x[:, 0]) + 0.2 * generator.normal(size=800) > 0).astype(int)
+    scores = []
+    for n_bins in (0, 16):
+        model = ev.MetricClassifier(
+            "accuracy", strategy="cross_entropy", hidden=(), n_bins=n_bins, max_epochs=60, random_state=0
+        ).fit(x[:600], y[:600])
+        scores.append((model.predict(x[600:]) == y[600:]).mean())
+    assert scores[0] < 0.7 < 0.88 < scores[1]
+    model.save(tmp_path / "model")
+    loaded = ev.MetricClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
+    edges = model.networks_[0][0].edges
+    model.set_params(warm_start=True, max_epochs=1).fit(x[:600], y[:600])
+    assert model.networks_[0][0].edges is edges
+
+
+def test_bins_of_sparse_features_are_refused():
+    x = sparse.csr_array(np.eye(40))
+    with pytest.raises(ValueError, match="Expected `n_bins` to be 0 for sparse features, but got 4"):
+        ev.MetricClassifier(n_bins=4).fit(x, np.arange(40) % 2)

@@ -65,6 +65,7 @@ CLASSIFIERS = {
     "booster": lambda: MetricBooster("f1", n_bags=2, **SMALL),
     "plain booster": lambda: MetricBooster("f1", strategy="log_loss", rule=False, n_bags=1, **SMALL),
     "network": lambda: MetricClassifier("f1", hidden=(8,), max_epochs=3, n_bags=2, random_state=0),
+    "network of bins": lambda: MetricClassifier("f1", hidden=(8,), n_bins=5, max_epochs=3, random_state=0),
     "plain network": lambda: MetricClassifier("f1", hidden=(8,), max_epochs=2, rule=False, dropout=0.1),
     "forest": lambda: MetricDecision(
         RandomForestClassifier(15, random_state=0), "f1", cv="out_of_bag", random_state=0

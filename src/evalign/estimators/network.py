@@ -30,7 +30,7 @@ from evalign._typing import ConstraintsLike, Floats, Indices, MetricLike
 from evalign.decisions import expected_calibration_error, fit_rule, fit_temperature
 from evalign.estimators._columns import validate_features
 from evalign.estimators._folds import Split
-from evalign.estimators._mlp import mlp
+from evalign.estimators._mlp import PiecewiseLinear, mlp
 from evalign.estimators._progress import ProgressBar
 from evalign.estimators._rows import (
     Targets,
@@ -83,6 +83,8 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             classes), `"east"` (the metric from random weights) or `"surrogate_fbeta"` (two classes).
         hidden: The sizes of the hidden layers.
         dropout: The fraction of units dropped in training.
+        n_bins: The number of bins per feature between whose edges the network is piecewise linear in it; the
+            bins hold as many training rows each. 0 for plain features; sparse features need 0.
         batch_size: The number of rows per batch, or `"auto"`: what `batch_size_advice` recommends, within
             the data.
         learning_rate: The learning rate of AdamW, or `"auto"`: 0.03 without hidden layers, 0.01 with at most
@@ -149,6 +151,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         strategy: str = "aligned",
         hidden: Sequence[int] = (512, 256, 128),
         dropout: float = 0.25,
+        n_bins: int = 0,
         batch_size: int | str = "auto",
         learning_rate: float | str = "auto",
         max_epochs: int = 200,
@@ -171,6 +174,7 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
         self.strategy = strategy
         self.hidden = hidden
         self.dropout = dropout
+        self.n_bins = n_bins
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
@@ -356,6 +360,8 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed + number)
                 network = self.networks_[number] if warm else self._build_network().to(self.device)
+                if not warm and self.network is None and self.n_bins:
+                    self._place_edges(network, train.x)
             checkpoint = None
             if self.checkpoint is not None:
                 identity = self._identify_run(network, train, valid)
@@ -374,8 +380,13 @@ class MetricClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: igno
     def _build_network(self) -> nn.Module:
         n_features, d = self._count_inputs(), len(self.classes_)
         if self.network is None:
-            return mlp(n_features, d, self.hidden, self.dropout)
+            return mlp(n_features, d, self.hidden, self.dropout, self.n_bins)
         return _build_own_network(self.network, n_features, d)
+
+    def _place_edges(self, network: nn.Module, x: Any) -> None:
+        if not isinstance(x, Tensor):
+            raise expected("n_bins", "to be 0 for sparse features", self.n_bins)
+        next(layer for layer in network.modules() if isinstance(layer, PiecewiseLinear)).place_edges(x)
 
     def _identify_run(self, network: nn.Module, train: TrainingData, valid: TrainingData) -> str:
         """Hash what a checkpoint belongs to: the settings, the network and the data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from evalign.estimators import (
     MetricClassifier,
     MetricDecision,
     MetricLinear,
+    PiecewiseLinear,
     get_offsets,
 )
 from evalign.estimators.network import MAX_DEVIATIONS
@@ -81,7 +83,9 @@ def _add_network(graph: Graph, model: MetricClassifier, features: str) -> str:
 
 def _add_layers(graph: Graph, network: Any, tensor: str) -> str:
     for layer in network:
-        if isinstance(layer, nn.Linear):
+        if isinstance(layer, PiecewiseLinear):
+            tensor = _add_bins(graph, layer, tensor)
+        elif isinstance(layer, nn.Linear):
             weights, bias = (part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias))
             tensor = graph.linear(tensor, weights.T, bias[None])
         elif isinstance(layer, nn.ReLU):
@@ -89,6 +93,17 @@ def _add_layers(graph: Graph, network: Any, tensor: str) -> str:
         elif not isinstance(layer, nn.Dropout):  # which does nothing when it predicts
             raise refuse(f"a network with a {type(layer).__name__}")
     return tensor
+
+
+def _add_bins(graph: Graph, layer: PiecewiseLinear, tensor: str) -> str:
+    # Networks predict in float64: so must the widths be computed.
+    low, widths = (part.cpu().numpy()[None] for part in copy.deepcopy(layer).double().bins)
+    columns = graph.add("Unsqueeze", tensor, graph.constant([2], np.int64))
+    inside = graph.add("Sub", columns, graph.constant(low))
+    inside = graph.add("Div", inside, graph.constant(widths))
+    inside = graph.add("Clip", inside, graph.constant(0.0), graph.constant(1.0))
+    flat = graph.add("Reshape", inside, graph.constant([-1, low.size], np.int64))
+    return graph.add("Concat", tensor, flat, axis=1)
 
 
 def _add_booster(graph: Graph, model: MetricBooster, features: str) -> str:
