@@ -9,8 +9,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.cli  ## compare all methods on the bundled mammography data and write a report to demo/
-	$(BIN)/evalign compare src/evalign/datasets/data/mammography.csv.gz --target class --metric f1 --repeats 3 --out demo
+demo: $(VENV)/.cli  ## fit an ensemble for F2 on the bundled mammography data in a minute and write it to demo/
+	$(BIN)/evalign fit src/evalign/datasets/data/mammography.csv.gz --target class --metric "fbeta(beta=2)" --time-limit 60s --out demo
 
 test: lint  ## run the linters and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=40  # two processes with one thread each do not compete for cores
@@ -35,7 +35,7 @@ $(BIN)/python:
 KERNEL := hatch_build.py src/evalign/softsets/native.c
 
 $(VENV)/.cli: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)
-	$(PIP) --editable '.[cli]'
+	$(PIP) --editable '.[cli,catboost]'
 	touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)

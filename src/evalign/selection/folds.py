@@ -244,7 +244,7 @@ class Schedule:
         if rounds * seconds <= left:
             return True
         needed, done = rounds * seconds, self.n_folds - n_waiting
-        text = f"it needs about {max(1, round(needed))} s more, and {max(0, round(left))} s are left"
+        text = f"it needs about {math.ceil(needed)} s more, and {max(0, math.floor(left))} s are left"
         self.left_out[member] = f"after {done} of {self.n_folds} folds, {text}" if done else text
         return False
 
