@@ -138,8 +138,8 @@ def measure(metric: str, y: np.ndarray, predicted: np.ndarray, n_classes: int) -
 
 
 def difference(gains: np.ndarray) -> str:
-    error = gains.std(ddof=1) / len(gains) ** 0.5 if len(gains) > 1 else float("nan")
-    return f"{gains.mean():+.4f} +/- {error:.4f}"
+    error = f" +/- {gains.std(ddof=1) / len(gains) ** 0.5:.4f}" if len(gains) > 1 else ""
+    return f"{gains.mean():+.4f}{error}"
 
 
 def print_metric(results: list[dict], metric: str) -> None:
@@ -190,7 +190,7 @@ def print_single(results: list[dict], metric: str) -> None:
     means = np.array([np.mean(own) for own in gains.values()])
     worst = min(gains, key=lambda table: np.mean(gains[table]))
     print(f"\nAutoClassifier - its best member: {difference(means)} over {len(means)} tables; the worst is")
-    print(f"{worst}, {difference(np.array(gains[worst]))} over its splits.")
+    print(f"{worst}, {difference(np.array(gains[worst]))} ({len(gains[worst])} splits).")
 
 
 def main() -> None:
