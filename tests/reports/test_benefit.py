@@ -187,6 +187,9 @@ def test_the_values_of_the_first_sentence_differ_by_the_difference():
 
     assert "by f1: 0.9743 against 0.9687 (better by 0.0056, 95 % interval 0.001 " in describe(0.9743, 0.9687)
     assert "by f1: 0.974 against 0.969 (better by 0.005, 95 % interval 0.001 " in describe(0.9742, 0.9689)
+    assert f"by f1: 0.969 against 0.974 (difference {number(-0.005)}, 95 % interval " in describe(
+        0.9689, 0.9742
+    )
 
 
 def test_each_half_is_tuned_on_the_other(rows):

@@ -92,7 +92,8 @@ def _compare_values(facts: BenefitFacts, other: MethodCounts) -> str:
     gap, ours, theirs = other.lead.value or 0.0, facts.methods[0].value or 0.0, other.value or 0.0
     off = abs(abs(round(ours, 3) - round(theirs, 3)) - abs(gap))
     digits = 3 if off < 0.0005 else 4  # 0.974 and 0.969 do not differ by 0.006
-    lead = f"better by {number(gap, digits)}, 95 % interval {_interval(other.lead)}"
+    gain = f"better by {number(gap, digits)}" if gap >= 0 else f"difference {number(gap, digits)}"
+    lead = f"{gain}, 95 % interval {_interval(other.lead)}"
     return f"{number(ours, digits)} against {number(theirs, digits)} ({lead})"
 
 
