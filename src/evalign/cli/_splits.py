@@ -15,13 +15,13 @@ from evalign._typing import Floats, Indices
 from evalign.estimators import Split
 from evalign.tables import Column, Schema
 
-#: A column with fewer values is no group, nor is one whose values have fewer rows each on average.
+#: A column with fewer values, or with fewer rows per value on average, is not taken for a group.
 _FEWEST_GROUPS, _FEWEST_ROWS = 10, 2
 #: How much better than by chance a column without the name of an id has to tell the classes, and its values.
 _PURER, _MANY_GROUPS = 0.15, 50
 #: The least change of the share of a class between the first and the last third of the time.
 _CHANGE = 0.1
-#: A group with more values than this is no division of a report; a number with more has ranges.
+#: A report is not divided by a group with more values than this; numbers with more are divided into ranges.
 _FEW_GROUPS, _FEW_VALUES = 20, 8
 #: How a division of the rows calls those without a value.
 MISSING = "(missing)"
