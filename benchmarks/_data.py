@@ -1,6 +1,7 @@
 """Datasets for benchmarks, from the folder `EVALIGN_DATA`: small tables, and the data of the papers."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,7 @@ def sample_rows(x: np.ndarray, y: np.ndarray, rows: int | None) -> tuple[np.ndar
     return x[np.sort(sample)], y[np.sort(sample)]
 
 
+@cache
 def load_table(name: str) -> tuple[pd.DataFrame, np.ndarray] | None:
     """Return a table and class indices, or None if the files are missing."""
     if name in SKLEARN:

@@ -2,9 +2,10 @@
 
 For each table, metric and split (70 % to fit, 30 % to test, stratified): the metric on the test part; of
 `AutoClassifier` also that of its best member, by its own cross-fitting. `AutoClassifier` and AutoGluon have
-the same time on the same two cores. AutoGluon runs in a virtual environment of its own, which is made where
-there is none. Every result is appended to a file of JSON lines and not computed again, so that a killed run
-resumes; `--print` only prints what there is.
+the same time on the same two cores, one after the other; single models have one thread, two at a time.
+AutoGluon runs in a virtual environment of its own, which is made where there is none. Every result is
+appended to a file of JSON lines and not computed again, so that a killed run resumes; `--print` only prints
+what there is.
 
     EVALIGN_DATA=../shared/data python benchmarks/rivals.py [--tables german ...] [--metrics f1 ...]
 """
@@ -18,10 +19,11 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import _data
+import joblib
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
@@ -41,18 +43,20 @@ OURS = ["AutoClassifier", "MetricBooster", "MetricLinear"]
 RIVALS = {
     "logistic regression": lambda seed: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
     "histogram boosting": lambda seed: HistGradientBoostingClassifier(random_state=seed),
-    "LightGBM": lambda seed: lgb.LGBMClassifier(verbose=-1, n_jobs=2, random_state=seed),
-    "random forest": lambda seed: RandomForestClassifier(300, n_jobs=2, random_state=seed),
+    "LightGBM": lambda seed: lgb.LGBMClassifier(verbose=-1, n_jobs=1, random_state=seed),
+    "random forest": lambda seed: RandomForestClassifier(300, random_state=seed),
 }
 BALANCED = "LightGBM, balanced"
 AUTOGLUON = "AutoGluon"
 METHODS = [*OURS, *RIVALS, BALANCED, AUTOGLUON]
+#: They get all cores for a limited time; the others are single models.
+LIMITED = [OURS[0], AUTOGLUON]
 
 
 def build_rival(method: str, metric: str, split: int, two: bool) -> object:
     """Return an unfitted classifier for numbers: for two classes, with scikit-learn's tuned threshold."""
     if method == BALANCED:
-        return lgb.LGBMClassifier(class_weight="balanced", verbose=-1, n_jobs=2, random_state=split)
+        return lgb.LGBMClassifier(class_weight="balanced", verbose=-1, n_jobs=1, random_state=split)
     model = RIVALS[method](split)
     folds = StratifiedKFold(5, shuffle=True, random_state=split)
     return TunedThresholdClassifierCV(model, scoring=METRICS[metric], cv=folds) if two else model
@@ -62,7 +66,7 @@ def build_ours(method: str, metric: str, split: int, seconds: float) -> object:
     """Return one of our classifiers, which take tables as they are."""
     if method == "AutoClassifier":
         return ev.AutoClassifier(metric, time_limit=seconds, n_jobs=2, random_state=split)
-    return getattr(ev, method)(metric, random_state=split)
+    return getattr(ev, method)(metric, n_jobs=1, random_state=split)
 
 
 def run_autogluon(
@@ -92,16 +96,9 @@ def make_environment(folder: Path) -> Path:
     return python
 
 
-def run(
-    name: str,
-    metric: str,
-    split: int,
-    method: str,
-    options: argparse.Namespace,
-    data: tuple[pd.DataFrame, np.ndarray],
-) -> list[dict]:
+def run(name: str, metric: str, split: int, method: str, options: argparse.Namespace) -> list[dict]:
     """Fit one method on one split, and return its score, or those for all metrics if they change nothing."""
-    table, y = data
+    table, y = _data.load_table(name)
     table = table.set_axis([str(column) for column in table.columns], axis=1)
     strata = np.where(np.bincount(y)[y] < 4, np.bincount(y).argmax(), y)
     train, test = train_test_split(np.arange(len(y)), test_size=0.3, stratify=strata, random_state=split)
@@ -131,6 +128,17 @@ def run(
         {**key, "metric": one, "score": measure(one, y[test], predicted, y.max() + 1)}
         for one in (METRICS if is_fixed else [metric])
     ]
+
+
+def run_cases(cases: list[tuple], options: argparse.Namespace) -> Iterator[list[dict]]:
+    """Run single models two at a time with one thread each, then the others one by one."""
+    single = [case for case in cases if case[-1] not in LIMITED]
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        workers = joblib.Parallel(n_jobs=2, return_as="generator_unordered")
+        yield from workers(joblib.delayed(run)(*case, options) for case in single)
+    for case in cases:
+        if case[-1] in LIMITED:
+            yield run(*case, options)
 
 
 def measure(metric: str, y: np.ndarray, predicted: np.ndarray, n_classes: int) -> float:
@@ -210,21 +218,22 @@ def main() -> None:
     lines = options.results.read_text().splitlines() if options.results.exists() else []
     done = [json.loads(line) for line in lines]
     known = {(row["table"], row["metric"], row["split"], row["method"]) for row in done}
+    missing = [name for name in options.tables if _data.load_table(name) is None]
+    if missing:
+        print(f"not found: {', '.join(missing)}; set EVALIGN_DATA")
     for split in range(0 if options.print else options.splits):
         for metric in options.metrics:
-            for name in options.tables:
-                data = _data.load_table(name)
-                if data is None:
-                    print(f"{name}: not found; set EVALIGN_DATA")
-                    continue
-                for method in options.methods:
-                    if (name, metric, split, method) in known:
-                        continue
-                    for row in run(name, metric, split, method, options, data):
-                        done.append(row)
-                        known.add((name, row["metric"], split, method))
-                        with options.results.open("a") as file:
-                            file.write(json.dumps(row) + "\n")
+            cases = [
+                (name, metric, split, method)
+                for method in options.methods
+                for name in options.tables
+                if name not in missing and (name, metric, split, method) not in known
+            ]
+            for rows in run_cases(cases, options):
+                done += rows
+                known |= {(row["table"], row["metric"], row["split"], row["method"]) for row in rows}
+                with options.results.open("a") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in rows)
     for metric in options.metrics:
         print_metric(done, metric)
 

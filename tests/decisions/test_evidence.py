@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from scipy.special import log_softmax
-from sklearn.metrics import f1_score
+from scipy.special import expit, log_softmax
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 from evalign import metrics
 from evalign.decisions import fit_rule, fit_scaling
@@ -173,6 +173,22 @@ def test_the_more_rows_agree_the_more_a_threshold_is_trusted():
     thresholds = [fit_rule(np.tile(p, n), np.tile(y, n), "f1").threshold for n in (1, 4, 40)]
     assert full < 0.4
     assert 0.5 >= thresholds[0] > thresholds[1] > thresholds[2]
+
+
+def test_a_threshold_for_a_rare_class_is_near_the_best():
+    """About 15 positives are too few to be sure of a threshold, but 0.5 would find none of them."""
+    generator = np.random.default_rng(0)
+
+    def draw_rare(rows):
+        p = expit(1.5 * generator.normal(size=rows) - 4)
+        return p, (generator.random(rows) < p).astype(int)
+
+    new, truth = draw_rare(50_000)
+    best = max(matthews_corrcoef(truth, new >= threshold) for threshold in np.linspace(0.05, 0.4, 15))
+    fits = [draw_rare(400) for _ in range(20)]
+    scores = [matthews_corrcoef(truth, fit_rule(p, y, "mcc").predict(new)) for p, y in fits]
+    assert np.mean(scores) > best - 0.015
+    assert matthews_corrcoef(truth, new >= 0.5) < best - 0.1
 
 
 def gain_on_new_rows(evidence, rows, d, seeds):

@@ -39,8 +39,9 @@ def cross_fit(
 
     The gain is counted by labels. Of few rows they decide too much by chance, so the trust comes from a gain
     that is counted half by labels and half by calibrated probabilities, those of the other folds, too. With z
-    as that gain divided by its standard error, a threshold is trusted by z^2 / (z^2 + MARGIN^2), and any
-    other rule completely if z > MARGIN, or not at all.
+    as that gain divided by its standard error, a threshold is trusted by z^2 / (z^2 + MARGIN^2): the rest is
+    that by probabilities alone, which is better than none on new rows even where z is 0. Any other rule is
+    trusted completely if z > MARGIN, or not at all, and a threshold that satisfies constraints always.
     """
     if len(y) < FEWEST_ROWS:
         return None
@@ -61,13 +62,14 @@ def cross_fit(
     error = np.sqrt(len(y)) * (new_worth - old_worth).std()
     gap = _value(goal, mixed, weight, decided)[0] - _value(goal, mixed, weight, plain)[0]
     z = max(0.0, gap / error) if error > 0 else 0.0
-    if goal.labels or p.shape[1] > 2 or goal.constraints:
+    if goal.labels or p.shape[1] > 2:
         trust = float(z > MARGIN)
+    elif goal.constraints:
+        trust = 1.0
     else:
         trust = z**2 / (z**2 + MARGIN**2)
-        new, _ = _value(
-            goal, truth, weight, _decide([shrink_threshold(one, trust) for one in rules], p, fold)
-        )
+        moved = [shrink_threshold(one.rule, trust, one.anchor) for one in fits]
+        new, _ = _value(goal, truth, weight, _decide(moved, p, fold))
     return Verdict(Gain(float(new - old), float(error)), trust)
 
 

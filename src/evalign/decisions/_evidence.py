@@ -6,6 +6,7 @@ error. The mixture C[i, j] += s [y = i] + (1 - s) q_i, for a row predicted as j,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -26,11 +27,15 @@ GROUPS = 10
 
 
 class Fitted(NamedTuple):
-    """A rule whose value is not known yet, calibrated probabilities of all rows, and their calibration."""
+    """A rule whose value is not known yet, calibrated probabilities of all rows, and their calibration.
+
+    `anchor` is what a threshold is moved towards where labels are too few: that of probabilities alone.
+    """
 
     rule: DecisionRule
     q: Floats
     start: Any = None
+    anchor: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)

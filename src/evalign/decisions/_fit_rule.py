@@ -48,8 +48,9 @@ def fit_rule(
 
     Labels of few rows are noisy evidence: the best rule for them is often worse than none on new rows. So
     the metric is that of counts made partly by labels and partly by calibrated probabilities. And the rule is
-    only used if it improves on argmax (or on thresholds of 0.5) on rows that it was not fitted on; the less
-    certain that is, the closer to 0.5 the threshold for two classes becomes. See `rule.gain_`.
+    compared with argmax (or thresholds of 0.5) on rows that it was not fitted on: beyond two classes it is
+    only used if it is better there; for two, the less certain that is, the closer the threshold is to the
+    best one by probabilities alone. See `rule.gain_`.
 
     Args:
         probabilities: (n, d); for two classes also (n,), the probabilities of the second class.
@@ -131,13 +132,13 @@ def _fit_and_compare(
     verdict = cross_fit(partial(fit, start=fitted.start), p, y, weight, goal, seed)
     if verdict is None:
         return rule
-    if 0 < verdict.trust < 1:
-        rule = _evaluate(shrink_threshold(rule, verdict.trust), p, y, weight, goal)
-    if verdict.trust == 0:
+    if two and verdict.trust < 1:
+        rule = _evaluate(shrink_threshold(rule, verdict.trust, fitted.anchor), p, y, weight, goal)
+    elif verdict.trust == 0:
         d = p.shape[1]
         plain = DecisionRule(
-            rule.classes, None if goal.labels else np.eye(d) / (2 if two else 1),
-            np.full(d if goal.labels else 1, 0.5) if goal.labels or two else None, rule.metric, math.nan,
+            rule.classes, None if goal.labels else np.eye(d), np.full(d, 0.5) if goal.labels else None,
+            rule.metric, math.nan,
         )  # fmt: skip
         plain = _evaluate(plain, p, y, weight, goal)
         if plain.feasible:

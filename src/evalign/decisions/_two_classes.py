@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -43,16 +44,17 @@ def best_threshold(
     return float(sweep.thresholds[goal.best(sweep.matrices, prefer, by_labels)])
 
 
-def shrink_threshold(rule: DecisionRule, trust: float) -> DecisionRule:
-    """The rule with the log-odds of its threshold multiplied by `trust` in [0, 1]; 0 is no rule.
+def shrink_threshold(rule: DecisionRule, trust: float, anchor: float) -> DecisionRule:
+    """Move the log-odds of the threshold towards those of `anchor`; 1 is the rule itself, 0 the anchor.
 
     >>> rule = DecisionRule(np.arange(2), np.diag([0.2, 0.8]), np.array([0.2]), "f1", 1.0)
-    >>> [round(shrink_threshold(rule, trust).threshold, 3) for trust in (0, 0.5, 1)]
+    >>> [round(shrink_threshold(rule, trust, 0.5).threshold, 3) for trust in (0, 0.5, 1)]
     [0.5, 0.333, 0.2]
     """
     if trust == 1:
         return rule
-    threshold = float(expit(trust * logit(np.clip(rule.threshold, SMALLEST, 1 - SMALLEST))))
+    own, other = logit(np.clip([rule.threshold, anchor], SMALLEST, 1 - SMALLEST))
+    threshold = float(expit(trust * own + (1 - trust) * other))
     return replace(rule, weights=np.diag([threshold, 1 - threshold]), thresholds=np.array([threshold]))
 
 
@@ -65,12 +67,16 @@ def fit_thresholds(
     seed: int,
     start: Scaling | None = None,
 ) -> Iterator[Fitted]:
-    """Fit a rule for each row of weights (F, n)."""
+    """Fit a rule for each row of weights (F, n); its anchor is the best threshold by probabilities alone."""
     # A threshold on calibrated probabilities is one on the others, too: the calibration only counts.
     known = [None] * len(weights) if kind == "labels" else collect_evidence(p, y, weights, kind, start)
     for weight, evidence in zip(weights, known, strict=True):
-        belief = None if evidence is None else evidence.mix(np.eye(2)[y])[:, 1]
-        threshold = best_threshold(p[:, 1], y == 1, weight, goal, belief)
+        find = partial(best_threshold, p[:, 1], y == 1, weight, goal)
+        threshold = find(None if evidence is None else evidence.mix(np.eye(2)[y])[:, 1])
         decisive = np.diag([threshold, 1 - threshold])
         rule = DecisionRule(np.arange(2), decisive, np.array([threshold]), goal.metric.name, math.nan)
-        yield Fitted(rule, p) if evidence is None else Fitted(rule, evidence.q, evidence.scaling)
+        if evidence is None:
+            yield Fitted(rule, p, anchor=threshold)
+        else:
+            anchor = threshold if evidence.share == 0 else find(evidence.q[:, 1])
+            yield Fitted(rule, evidence.q, evidence.scaling, anchor)
