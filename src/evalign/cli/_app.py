@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -224,12 +225,13 @@ def fit(
     The folder contains the preparation of the columns, the classifier, report.html and a model card. The exit
     status is 3 if a constraint is violated on the held-out rows.
     """
+    begun = perf_counter()  # what is imported and read counts, too
     from evalign.cli import _fit
 
     options = _fit.FitOptions(
         data=data, target=target, metric=metric, positive=positive, constraints=tuple(constraint or ()),
-        method=method, methods=methods, folds=folds, time_limit=time_limit, jobs=jobs, seed=seed, out=out,
-        sign=sign, group=group, time=time, weight=weight, kinds=tuple(kind or ()),
+        method=method, methods=methods, folds=folds, time_limit=time_limit, begun=begun, jobs=jobs,
+        seed=seed, out=out, sign=sign, group=group, time=time, weight=weight, kinds=tuple(kind or ()),
         drop_unlabelled=drop_unlabelled, query=query, by=by,
     )  # fmt: skip
     return _fit.run(_console(as_json, quiet), options)

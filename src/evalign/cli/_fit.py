@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from evalign.selection import (
     KNOWN,
     METHODS,
     AutoClassifier,
+    Clock,
     Comparison,
     as_seconds,
     build_methods,
@@ -57,11 +57,12 @@ SHORT_LIMIT = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(TaskOptions):
-    """The options of `evalign fit`."""
+    """The options of `evalign fit`; `begun` is when the command was, by `perf_counter`."""
 
     method: str
     folds: int
     time_limit: str | None
+    begun: float
     out: Path
     sign: Path | None
 
@@ -97,14 +98,14 @@ def run(console: Console, options: FitOptions) -> int:
             _check_groups(task.problem.groups, split)
     trials = _find_trials_file(task, options.out)
     with blame_run(), keep_trials(trials):
-        start = perf_counter()
-        choice = _train(console, task, names, trials, options)
+        clock = Clock(as_seconds(options.time_limit), options.begun)
+        choice = _train(console, task, names, trials, options, clock)
         if choice.auto is None:
             found = evaluate_methods(console, task, choice.method, "chosen", names, options.seed, split)
         else:
             found = collect_evidence(task, choice.auto, choice.preparation)
             console.warn(f"{name} was left out: {why}." for name, why in choice.auto.left_out_.items())
-        seconds = _allot(perf_counter() - start, as_seconds(options.time_limit))
+        seconds = _allot(clock.spent, clock.limit)
         comparison, models = choice.comparison, found.models
         first, *others = describe_benefit(found.benefit)
         report = build_report(
@@ -177,7 +178,9 @@ def _find_trials_file(task: TableTask, out: Path) -> Path:
     return target.with_name(f".{target.name}.{task.problem.identity[:12]}.folds")
 
 
-def _train(console: Console, task: TableTask, names: list[str], trials: Path, options: FitOptions) -> Choice:
+def _train(
+    console: Console, task: TableTask, names: list[str], trials: Path, options: FitOptions, clock: Clock
+) -> Choice:
     """Fit an ensemble, or the method that is given, on all rows."""
     problem = task.problem
     if options.method != "auto":
@@ -189,15 +192,16 @@ def _train(console: Console, task: TableTask, names: list[str], trials: Path, op
         return Choice(options.method, preparation, classifier)
     # It does not look at the classes, so that held-out rows stay held out.
     preparation = clone(problem.preprocessor).fit(problem.X)
-    limit = as_seconds(options.time_limit)
-    jobs = 1 if limit is not None and limit < SHORT_LIMIT else options.jobs
+    X = preparation.transform(problem.X)
+    limit = None if clock.limit is None else max(clock.left - REPORT_SHARE * clock.limit, 1.0)
+    jobs = 1 if clock.limit is not None and clock.limit < SHORT_LIMIT else options.jobs
     model = AutoClassifier(
         problem.metric, problem.constraints, methods=names,
         cv=task.draw_windows(options.folds) or options.folds,
-        time_limit=None if limit is None else (1 - REPORT_SHARE) * limit,
-        checkpoint=trials, n_jobs=jobs, random_state=options.seed, verbose=int(not console.quiet),
+        time_limit=limit, checkpoint=trials, n_jobs=jobs, random_state=options.seed,
+        verbose=int(not console.quiet),
     )  # fmt: skip
-    model.fit_problem(replace(problem, X=preparation.transform(problem.X), preprocessor=None))
+    model.fit_problem(replace(problem, X=X, preprocessor=None))
     return Choice(describe_answer(model), preparation, model)
 
 

@@ -39,9 +39,9 @@ def cross_fit(
 
     The gain is counted by labels. Of few rows they decide too much by chance, so the trust comes from a gain
     that is counted half by labels and half by calibrated probabilities, those of the other folds, too. With z
-    as that gain divided by its standard error, a threshold is trusted by z^2 / (z^2 + MARGIN^2): the rest is
-    that by probabilities alone, which is better than none on new rows even where z is 0. Any other rule is
-    trusted completely if z > MARGIN, or not at all, and a threshold that satisfies constraints always.
+    as that gain divided by its standard error, a threshold is trusted by z^2 / (z^2 + MARGIN^2), and moved
+    towards its anchor by the rest. Any other rule is trusted completely if z > MARGIN, or not at all, and a
+    threshold that satisfies constraints always.
     """
     if len(y) < FEWEST_ROWS:
         return None

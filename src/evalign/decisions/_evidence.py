@@ -29,7 +29,7 @@ GROUPS = 10
 class Fitted(NamedTuple):
     """A rule whose value is not known yet, calibrated probabilities of all rows, and their calibration.
 
-    `anchor` is what a threshold is moved towards where labels are too few: that of probabilities alone.
+    `anchor` is where the threshold would be if labels said nothing.
     """
 
     rule: DecisionRule

@@ -53,8 +53,7 @@ def shrink_threshold(rule: DecisionRule, trust: float, anchor: float) -> Decisio
     """
     if trust == 1:
         return rule
-    own, other = logit(np.clip([rule.threshold, anchor], SMALLEST, 1 - SMALLEST))
-    threshold = float(expit(trust * own + (1 - trust) * other))
+    threshold = _move(anchor, trust, rule.threshold)
     return replace(rule, weights=np.diag([threshold, 1 - threshold]), thresholds=np.array([threshold]))
 
 
@@ -67,7 +66,7 @@ def fit_thresholds(
     seed: int,
     start: Scaling | None = None,
 ) -> Iterator[Fitted]:
-    """Fit a rule for each row of weights (F, n); its anchor is the best threshold by probabilities alone."""
+    """Fit a rule for each row of weights (F, n)."""
     # A threshold on calibrated probabilities is one on the others, too: the calibration only counts.
     known = [None] * len(weights) if kind == "labels" else collect_evidence(p, y, weights, kind, start)
     for weight, evidence in zip(weights, known, strict=True):
@@ -76,7 +75,32 @@ def fit_thresholds(
         decisive = np.diag([threshold, 1 - threshold])
         rule = DecisionRule(np.arange(2), decisive, np.array([threshold]), goal.metric.name, math.nan)
         if evidence is None:
-            yield Fitted(rule, p, anchor=threshold)
+            yield Fitted(rule, p)
         else:
-            anchor = threshold if evidence.share == 0 else find(evidence.q[:, 1])
+            believed = threshold if evidence.share == 0 else find(evidence.q[:, 1])
+            anchor = find_anchor(believed, p[:, 1] >= 0.5, y == 1, weight)
             yield Fitted(rule, evidence.q, evidence.scaling, anchor)
+
+
+def find_anchor(
+    believed: float, predicted: NDArray[np.bool_], positive: NDArray[np.bool_], weight: Floats
+) -> float:
+    """The threshold where labels say nothing: between 0.5 and the best one by probabilities alone.
+
+    Where 0.5 predicts both classes as often as they occur, it does well enough that only labels should move
+    it. The more rarely it predicts one of them, the less there is to lose: the log-odds of `believed` are
+    multiplied by the share of rows of that class that it misses at least.
+
+    >>> positive = np.array([True, True, False, False, False, False])
+    >>> [round(find_anchor(0.2, positive & (np.arange(6) < k), positive, np.ones(6)), 2) for k in range(3)]
+    [0.2, 0.33, 0.5]
+    """
+    sides = ((predicted, positive), (~predicted, ~positive))
+    found = [weight @ ours / (weight @ truth) if weight @ truth > 0 else 1.0 for ours, truth in sides]
+    return _move(0.5, 1 - min(1.0, *found), believed)
+
+
+def _move(anchor: float, share: float, threshold: float) -> float:
+    """The threshold on the way from an anchor to another, in log-odds."""
+    start, end = logit(np.clip([anchor, threshold], SMALLEST, 1 - SMALLEST))
+    return float(expit(start + share * (end - start)))
