@@ -96,7 +96,8 @@ def find_anchor(
     [0.2, 0.33, 0.5]
     """
     sides = ((predicted, positive), (~predicted, ~positive))
-    found = [weight @ ours / (weight @ truth) if weight @ truth > 0 else 1.0 for ours, truth in sides]
+    masses = [(float(weight @ ours), float(weight @ truth)) for ours, truth in sides]
+    found = [ours / truth for ours, truth in masses if truth > 0]
     return _move(0.5, 1 - min(1.0, *found), believed)
 
 
