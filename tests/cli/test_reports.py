@@ -2,6 +2,7 @@
 
 import json
 import re
+from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -217,3 +218,21 @@ def test_a_short_time_is_not_spent_on_starting_processes(run, files, tmp_path, m
     monkeypatch.setattr("evalign.selection.workers.joblib.Parallel", start)
     command = ["fit", files.old_csv, "--target=churned", "--methods=lightgbm", "--folds=2", "--jobs=2"]
     assert run(*command, "--time-limit=15s", f"--out={tmp_path / 'm'}").status == 0
+
+
+def test_the_time_limit_counts_from_the_start_of_the_command(run, files, tmp_path, monkeypatch):
+    limits = []
+
+    def note(*_, time_limit, **__):
+        limits.append(time_limit)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("evalign.cli._fit.AutoClassifier", note)
+    command = ["fit", files.old_csv, "--target=churned", "--time-limit=100s", f"--out={tmp_path / 'm'}"]
+    for late in (0, 50, 500):
+        monkeypatch.setattr("evalign.cli._app.perf_counter", lambda late=late: perf_counter() - late)
+        assert "enough" in run(*command).err
+    # A part is kept for the report, and a second is there in any case.
+    assert 70 < limits[0] < 90
+    assert limits[1] == pytest.approx(limits[0] - 50, abs=10)
+    assert limits[2] == 1
