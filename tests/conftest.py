@@ -13,10 +13,15 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import evalign
 
 SOURCE = Path(evalign.__file__).parents[1]
+
+# An example that takes long on a machine with other work is no failure.
+settings.register_profile("evalign", deadline=None)
+settings.load_profile("evalign")
 
 #: Tests of one group share what takes seconds to build, so they run in the same worker of pytest-xdist.
 GROUPS = (

@@ -228,7 +228,7 @@ TOKENS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(
     text=st.lists(st.sampled_from(TOKENS), max_size=9).map("".join) | st.text("tpfn()+-*/0.9 ", max_size=12)
 )
@@ -253,7 +253,7 @@ FORMULAS = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(text=FORMULAS)
 def test_random_formula_means_what_python_means(text):
     counts = {"tp": 6, "fp": 2, "fn": 4, "tn": 8, "total": 20, "precision": 0.75, "recall": 0.6}

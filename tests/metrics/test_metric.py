@@ -71,14 +71,14 @@ def test_empty_batch_gives_no_values(make):
     assert make(3)(torch.zeros(0, 3, 3)).shape == (0,)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(cells=st.lists(st.integers(0, 50), min_size=9, max_size=9), exponent=st.integers(-12, 12))
 def test_scale_does_not_matter(make, cells, exponent):
     matrix, metric = torch.tensor(cells).reshape(3, 3).double(), make(3)
     torch.testing.assert_close(metric(10.0**exponent * matrix), metric(matrix), rtol=0, atol=1e-6)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(cells=st.lists(st.integers(0, 50), min_size=16, max_size=16), order=st.permutations(range(4)))
 def test_order_of_more_than_two_classes_does_not_matter(make, cells, order):
     matrix, metric = torch.tensor(cells).reshape(4, 4).double(), make(4)

@@ -39,7 +39,7 @@ TEXTS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(text=TEXTS, cells=st.lists(st.integers(0, 9), min_size=9, max_size=9))
 def test_no_value_is_outside_the_range(text, cells):
     made = as_metric(f"{text} - 0 * mcc()")  # the same, as a metric
@@ -48,7 +48,7 @@ def test_no_value_is_outside_the_range(text, cells):
     assert low - 1e-9 <= value <= high + 1e-9
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 @given(cells=st.lists(st.integers(0, 3), min_size=16, max_size=16))
 def test_named_metrics_stay_in_their_range(make, cells):
     made = make(4)
@@ -57,7 +57,7 @@ def test_named_metrics_stay_in_their_range(make, cells):
 
 
 @pytest.mark.parametrize("power", ["linear", "quadratic"])
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(cells=st.lists(st.integers(0, 3), min_size=16, max_size=16))
 def test_weighted_kappa_stays_in_its_range(cells, power):
     matrix = torch.tensor(cells).reshape(4, 4).double()

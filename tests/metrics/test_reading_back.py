@@ -124,7 +124,7 @@ def check_same(one, other):
         torch.testing.assert_close(read(other), wanted, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(made=METRICS)
 def test_the_name_of_any_metric_reads_back(made):
     assert made.has_text
@@ -134,7 +134,7 @@ def test_the_name_of_any_metric_reads_back(made):
     assert again.name == made.name
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(made=METRICS, sense=st.sampled_from([">=", "<="]), bound=st.one_of(NUMBERS, st.just(0)))
 def test_the_name_of_any_constraint_reads_back(made, sense, bound):
     try:
@@ -148,7 +148,7 @@ def test_the_name_of_any_constraint_reads_back(made, sense, bound):
     assert again.is_scale_free == constraint.is_scale_free
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(left=FORMULAS, right=FORMULAS, sense=st.sampled_from([">=", "<="]))
 def test_a_constraint_with_formulas_on_both_sides_reads_back_and_means_the_difference(left, right, sense):
     text = f"{left} {sense} {right}"

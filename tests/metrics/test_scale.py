@@ -42,7 +42,7 @@ FORMULAS = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(
     text=FORMULAS, average=st.sampled_from(["auto", "micro", "weighted"]), scale=st.sampled_from([1e-3, 7.0])
 )

@@ -156,7 +156,7 @@ some = st.lists(st.tuples(st.floats().map(str), flags, days, values), min_size=1
 
 
 @given(some, some, st.randoms(use_true_random=False))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_table_gives_finite_numbers_row_by_row(seen, new, random):
     preparation = Preparation(KINDS).fit(table(seen))
     matrix = preparation.transform(table(new))

@@ -247,7 +247,7 @@ cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=8), st.sampled_from(",;\t|"), st.integers(0, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_read_back(rows, separator, quoting):
     """Against Python's csv.writer, with quotes where needed or everywhere, whole and in chunks."""
     file = io.StringIO(newline="")

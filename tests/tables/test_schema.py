@@ -156,7 +156,7 @@ def test_columns_of_rare_types(from_parquet, tmp_path):
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_numbers_are_the_same_to_the_last_bit(values):
     schema = Schema((Column("x", "number"),))
     text = io.BytesIO(pd.DataFrame({"x": values, "z": 0}).to_csv(index=False).encode())
@@ -166,7 +166,7 @@ def test_numbers_are_the_same_to_the_last_bit(values):
 
 
 @given(st.datetimes(), st.integers(-23 * 60, 23 * 60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_dates_against_python(timestamp, ahead):
     """The same time in three formats, and in one more with another zone."""
     zone = datetime.timezone(datetime.timedelta(minutes=ahead))
