@@ -175,7 +175,8 @@ def test_the_more_rows_agree_the_more_a_threshold_is_trusted():
     assert 0.5 >= thresholds[0] > thresholds[1] > thresholds[2]
 
 
-def test_a_threshold_for_a_rare_class_is_near_the_best():
+@pytest.mark.parametrize("constraints", [(), "fp <= 0.5 * total"])
+def test_a_threshold_for_a_rare_class_is_near_the_best(constraints):
     """About 15 positives are too few to be sure of a threshold, but 0.5 would find none of them."""
     generator = np.random.default_rng(0)
 
@@ -186,7 +187,7 @@ def test_a_threshold_for_a_rare_class_is_near_the_best():
     new, truth = draw_rare(50_000)
     best = max(matthews_corrcoef(truth, new >= threshold) for threshold in np.linspace(0.05, 0.4, 15))
     fits = [draw_rare(400) for _ in range(20)]
-    scores = [matthews_corrcoef(truth, fit_rule(p, y, "mcc").predict(new)) for p, y in fits]
+    scores = [matthews_corrcoef(truth, fit_rule(p, y, "mcc", constraints).predict(new)) for p, y in fits]
     assert np.mean(scores) > best - 0.015
     assert matthews_corrcoef(truth, new >= 0.5) < best - 0.1
 
