@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from evalign.estimators import PiecewiseLinear, mlp
+from evalign.estimators import ByteDropout, PiecewiseLinear, mlp
 from evalign.papers.networks import btg_net
 
 
@@ -32,14 +32,55 @@ def test_no_dropout_layer_without_dropout(dropout):
 
 def test_dropout_follows_every_hidden_layer_but_not_the_output():
     layers = list(mlp(6, 2, (8, 4), dropout=0.3))
-    assert [type(layer) for layer in layers] == [nn.Linear, nn.ReLU, nn.Dropout] * 2 + [nn.Linear]
+    assert [type(layer) for layer in layers] == [nn.Linear, nn.ReLU, ByteDropout] * 2 + [nn.Linear]
     assert [layer.p for layer in layers if isinstance(layer, nn.Dropout)] == [0.3, 0.3]
+
+
+@pytest.mark.parametrize("p", [0.25, 0.3, 0.5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_dropout_drops_a_share_and_keeps_the_mean(p, dtype):
+    torch.manual_seed(0)
+    x = torch.ones(400, 250, dtype=dtype, requires_grad=True)
+    dropped = ByteDropout(p)(x)
+    assert dropped.dtype == dtype
+    kept = dropped.detach() != 0
+    assert abs(kept.double().mean().item() - (1 - p)) < 5 * (p * (1 - p) / kept.numel()) ** 0.5
+    torch.testing.assert_close(dropped[kept], torch.full_like(dropped[kept], 1 / (1 - p)))
+    dropped.sum().backward()
+    torch.testing.assert_close(x.grad, dropped.detach())
+
+
+def test_units_are_dropped_independently():
+    """Bytes come from 64-bit words: neighbours, and units at the same place of two words, must not agree."""
+    torch.manual_seed(0)
+    kept = ByteDropout(0.5)(torch.ones(80_000)) != 0
+    for lag in (1, 2, 4, 7, 8, 16):
+        agree = (kept[lag:] == kept[:-lag]).double().mean().item()
+        assert abs(agree - 0.5) < 5 * 0.5 / 80_000**0.5
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (3,), (5, 7, 3)])
+def test_dropout_of_any_shape(shape):
+    assert ByteDropout(0.5)(torch.ones(shape)).shape == shape
+
+
+def test_dropout_of_all_none_and_in_evaluation():
+    x = torch.ones(50, 4)
+    assert (ByteDropout(1.0)(x) == 0).all()
+    assert torch.equal(ByteDropout(0.0)(x), x)
+    assert torch.equal(ByteDropout(0.5).eval()(x), x)
+
+
+def test_dropout_is_compiled_in_one_graph():
+    compiled = torch.compile(ByteDropout(0.5), fullgraph=True, backend="aot_eager")
+    share = (compiled(torch.ones(1000, 10)) == 0).double().mean().item()
+    assert 0.4 < share < 0.6
 
 
 def test_the_small_network_of_the_paper():
     """32, 16 and 1 units with dropout 0.5: Tsoi et al. (2022); 22 features are CocktailParty's."""
     network = btg_net(22)
-    kinds = [nn.Linear, nn.ReLU, nn.Dropout] * 2 + [nn.Linear]
+    kinds = [nn.Linear, nn.ReLU, ByteDropout] * 2 + [nn.Linear]
     assert [type(layer) for layer in network] == kinds
     sizes = [(layer.in_features, layer.out_features) for layer in network if isinstance(layer, nn.Linear)]
     assert sizes == [(22, 32), (32, 16), (16, 1)]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from evalign.estimators import mlp
-from evalign.papers.networks import NetworkStack, _stack, btg_net, stack_networks
+from evalign.estimators import ByteDropout, mlp
+from evalign.papers.networks import NetworkStack, btg_net, stack_networks
 
 SEEDS = (3, 1, 7)
 
@@ -63,20 +63,20 @@ def test_trials_are_independent():
     assert (network.weights.grad[[0, 2]] == 0).all()
 
 
-@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("kind", [ByteDropout, nn.Dropout])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("p", [0.5, 0.3])
-def test_masks_are_those_of_dropout_of_a_single_network(monkeypatch, quick, dtype, p):
-    """For both ways to draw them: the quick one replaces `bernoulli_` only where it draws the same values."""
-    if not quick:
-        monkeypatch.setattr(_stack, "_bernoulli_is_uniform", lambda: False)
-    network = stack_networks(lambda: small(p, dtype), SEEDS)
+def test_masks_are_those_of_dropout_of_a_single_network(kind, dtype, p):
+    def small():
+        return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), kind(p), nn.Linear(5, 2)).to(dtype)
+
+    network = stack_networks(small, SEEDS)
     x = rows(9, 4, dtype=dtype)
     first, second = network(x), network(x)
     assert not torch.equal(first, second)
     for k, seed in enumerate(SEEDS):
         torch.manual_seed(seed)
-        single = small(p, dtype)
+        single = small()
         torch.testing.assert_close(first[k], single(x))
         torch.testing.assert_close(second[k], single(x))
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 import torch
 from torch import Tensor, nn
 
 from evalign._errors import expected, show
+from evalign.estimators import ByteDropout
 
 #: Elementwise layers without parameters, which need no stacking.
 _ELEMENTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity)
@@ -122,7 +122,7 @@ class NetworkStack(nn.Module):
         if isinstance(layer, nn.Linear):
             return _Linear(layer.in_features, layer.out_features, layer.bias is not None)
         if isinstance(layer, nn.Dropout):
-            return _Dropout(layer.p, self.generators)
+            return _Dropout(layer, self.generators)
         return copy.deepcopy(layer)
 
     def _single(self, weights: Tensor) -> nn.Sequential:
@@ -130,7 +130,7 @@ class NetworkStack(nn.Module):
             # On the meta device, so that no random weights are drawn only to be overwritten.
             nn.Linear(layer.inputs, layer.outputs, layer.bias, device="meta", dtype=weights.dtype)
             if isinstance(layer, _Linear)
-            else nn.Dropout(layer.p) if isinstance(layer, _Dropout) else copy.deepcopy(layer)
+            else copy.deepcopy(layer.single if isinstance(layer, _Dropout) else layer)
             for layer in self.layers
         )  # fmt: skip
         network = nn.Sequential(*layers).to_empty(device=weights.device)
@@ -152,43 +152,24 @@ class _Linear(nn.Module):
 
 
 class _Dropout(nn.Module):
-    """Dropout with the masks that `nn.Dropout` would draw for each trial on its own."""
+    """Dropout with the masks that the layer of a single network would draw for each trial on its own."""
 
-    def __init__(self, p: float, generators: Sequence[torch.Generator] | None) -> None:
+    def __init__(self, single: nn.Dropout, generators: Sequence[torch.Generator] | None) -> None:
         super().__init__()
-        self.p = p
+        self.single = single
         self.generators = generators
 
     def forward(self, rows: Tensor) -> Tensor:
-        if not self.training or self.p == 0 or self.generators is None:
-            return nn.functional.dropout(rows, self.p, self.training)
-        mask = _draw_masks(rows.shape, 1 - self.p, self.generators)
-        return rows * mask.to(rows).div_(1 - self.p)
+        p = self.single.p
+        if not self.training or p in (0, 1) or self.generators is None:
+            return self.single(rows)
+        masks = torch.stack([self._draw(rows.shape[1:], generator) for generator in self.generators])
+        return rows * masks.to(rows).div_(1 - p)
 
-
-def _draw_masks(shape: Sequence[int], share: float, generators: Sequence[torch.Generator]) -> Tensor:
-    """The values that `bernoulli_(share)` draws from each generator, (trials, ...)."""
-    if _bernoulli_is_uniform():
-        draws = torch.empty(shape, dtype=torch.float64)
-        for draw, generator in zip(draws, generators, strict=True):
-            draw.uniform_(generator=generator)
-        return draws < share
-    draws = torch.empty(shape)
-    for draw, generator in zip(draws, generators, strict=True):
-        draw.bernoulli_(share, generator=generator)
-    return draws
-
-
-@cache
-def _bernoulli_is_uniform() -> bool:
-    """Whether `bernoulli_` draws doubles and compares them, which is faster when done explicitly.
-
-    On Intel processors PyTorch uses the Bernoulli generator of MKL instead.
-    """
-    first, second = (torch.Generator().manual_seed(0) for _ in range(2))
-    bernoulli = torch.empty(1024).bernoulli_(0.3, generator=first) != 0
-    uniform = torch.empty(1024, dtype=torch.float64).uniform_(generator=second) < 0.3
-    return torch.equal(bernoulli, uniform) and torch.equal(first.get_state(), second.get_state())
+    def _draw(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        if isinstance(self.single, ByteDropout):
+            return self.single.draw_kept(shape, generator)
+        return torch.empty(shape).bernoulli_(1 - self.single.p, generator=generator)
 
 
 def _check_same_layers(networks: Sequence[nn.Sequential]) -> None:
@@ -198,7 +179,7 @@ def _check_same_layers(networks: Sequence[nn.Sequential]) -> None:
         if type(network) is not nn.Sequential:
             raise expected("networks", "to be nn.Sequential", type(network).__name__)
         for layer in network:
-            if type(layer) not in (nn.Linear, nn.Dropout, *_ELEMENTWISE):
+            if type(layer) not in (nn.Linear, nn.Dropout, ByteDropout, *_ELEMENTWISE):
                 wanted = "with linear layers, activations and dropout only"
                 raise expected("networks", wanted, type(layer).__name__)
     first = _describe(networks[0])
