@@ -33,7 +33,7 @@ FAST = {
 def data(classes=2, rows=900, names=False):
     X, y = make_classification(
         rows, 8, n_informative=5, n_redundant=0, n_classes=classes, weights=[0.85] if classes == 2 else None,
-        flip_y=0.1, random_state=1,
+        flip_y=0.1, class_sep=1.3, random_state=1,
     )  # fmt: skip
     y = np.array(["blue", "green", "red"])[y] if names else y
     return (X[: rows // 2], y[: rows // 2]), (X[rows // 2 :], y[rows // 2 :])

@@ -13,9 +13,9 @@ from evalign import metrics
 
 
 def random_matrices():
-    """200 matrices of 2 to 20 classes; most lack the truth, the predictions or both of one class."""
+    """100 matrices of 2 to 20 classes; most lack the truth, the predictions or both of one class."""
     rng = np.random.default_rng(0)
-    for index in range(200):
+    for index in range(100):
         classes = 2 if index % 4 == 0 else int(rng.integers(3, 21))
         matrix = rng.integers(0, 50, (classes, classes)) + 20.0 * np.eye(classes)
         if index % 2:

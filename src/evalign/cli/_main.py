@@ -56,11 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _catch_sigterm(signals):
             return _run(words)
     except (KeyboardInterrupt, StoppedError) as error:
-        _end_workers()
-        return _print_error(str(error) or "Stopped.", TERMINATED if signals else STOPPED)
+        return _stop(str(error), signals)
     except BrokenPipeError:  # the reader of the output has closed it
         return FAILED
     except Exception as error:
+        if _is_from_interrupt(error):
+            return _stop("", signals)
         if "--debug" in words:
             raise
         return _print_error(*_describe(error))
@@ -86,6 +87,18 @@ def _catch_sigterm(signals: list[int]) -> Iterator[None]:
     finally:
         if is_ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _is_from_interrupt(error: BaseException | None) -> bool:
+    """Whether an error was raised while Ctrl-C or SIGTERM was handled: joblib may fail to end what it began."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _stop(message: str, signals: list[int]) -> int:
+    _end_workers()
+    return _print_error(message or "Stopped.", TERMINATED if signals else STOPPED)
 
 
 def _end_workers() -> None:
