@@ -90,7 +90,7 @@ def _catch_sigterm(signals: list[int]) -> Iterator[None]:
 
 
 def _is_from_interrupt(error: BaseException | None) -> bool:
-    """Whether an error was raised while Ctrl-C or SIGTERM was handled: joblib may fail to end what it began."""
+    """Whether an error is one of cleaning up after Ctrl-C or SIGTERM, such as joblib's at its start."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
