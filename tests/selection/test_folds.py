@@ -1,15 +1,20 @@
 """Schedules, time limits, and the folder of fold models that a killed fit resumes from."""
 
 import json
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from evalign import AutoClassifier
-from evalign.selection.folds import Clock, FoldModel, FoldTask, Schedule, as_seconds
+from evalign.selection._deadline import stop_after
+from evalign.selection.folds import LATE, Clock, FoldModel, FoldTask, Schedule, as_seconds
 
 X, Y = make_classification(150, 5, weights=[0.7], flip_y=0.05, random_state=0)
 METHODS = {"bayes": GaussianNB(), "logistic": LogisticRegression()}
@@ -90,6 +95,63 @@ def test_a_failed_member_is_not_continued():
     schedule.record(FoldModel("a", 0, error="ValueError: no"))
     assert list(following) == [("b", 0), ("b", 1), ("b", 2)]
     assert schedule.left_out == {"a": "failed: ValueError: no"}
+
+
+def test_only_the_first_member_is_not_stopped():
+    schedule = Schedule({"a": 1.0, "b": 1.0, "c": 1.0}, 2, Stopwatch(20.0), reserve=0.1)
+    schedule.clock.now = 5.0
+    assert schedule.find_deadline("a") is None
+    assert schedule.find_deadline("b") == pytest.approx(time.time() + 13, abs=1)
+    schedule.record(FoldModel("a", 0, error="ValueError: no"))
+    assert schedule.find_deadline("b") is None
+    assert Schedule({"a": 1.0, "b": 1.0}, 2, Stopwatch()).find_deadline("b") is None  # no limit
+    schedule.record(FoldModel("c", 0, fit_time=1.0, predict_time=0.0))
+    schedule.record(FoldModel("c", 1, error=LATE))
+    assert schedule.left_out["c"] == "after 1 of 2 folds, the time was over"
+
+
+class Sleeper(DummyClassifier):
+    """It would take a minute."""
+
+    def fit(self, X, y):
+        time.sleep(60)
+        return super().fit(X, y)
+
+
+def test_a_fold_that_takes_too_long_is_stopped(capsys):
+    methods = {"bayes": GaussianNB(), "sleeper": Sleeper(), "logistic": LogisticRegression()}
+    start = time.monotonic()
+    model = AutoClassifier("f1", methods=methods, cv=2, time_limit=2, verbose=True, random_state=0).fit(X, Y)
+    assert time.monotonic() - start < 30
+    assert [row.method for row in model.comparison_.rows] == ["bayes"]
+    assert model.left_out_["sleeper"] == "after 0 of 2 folds, the time was over"
+    assert capsys.readouterr().err.count("sleeper was stopped: the time was over") == 1
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def test_a_deadline_ends_with_its_block():
+    with stop_after(0.05):
+        pass
+    with stop_after(None):
+        time.sleep(0.1)  # the first one would come now
+
+
+def test_there_is_no_deadline_where_signals_are_not_ours():
+    def wait():
+        with stop_after(0.01):
+            time.sleep(0.1)
+        return "in time"
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(wait).result() == "in time"
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert wait() == "in time"
+        assert rung == [1]
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("value", ["", "ten minutes", "10d", 0, -5, float("nan"), float("inf"), True, [5]])

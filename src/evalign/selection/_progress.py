@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from evalign.selection.folds import FoldModel, Schedule
+from evalign.selection.folds import LATE, FoldModel, Schedule
 from evalign.selection.mixture import Judged
 from evalign.selection.problem import Problem
 
@@ -32,6 +32,7 @@ class FitProgress:
         self.problem, self.schedule, self.visible = problem, schedule, visible
         self.live = visible and sys.stderr is not None and sys.stderr.isatty()
         self.best: tuple[float, str] | None = None
+        self.ended: set[str] = set()
         self.bar = tqdm(
             total=schedule.count_models(), disable=not self.live, leave=False, dynamic_ncols=True,
             mininterval=0,  # updates come once per model, so that each of them may be shown
@@ -49,8 +50,9 @@ class FitProgress:
         if not self.visible:
             return
         line = None
-        if result.error is not None:
-            line = f"{result.member} failed: {result.error}"
+        if result.error is not None and result.member not in self.ended:
+            self.ended.add(result.member)
+            line = f"{result.member} {'was stopped' if result.error == LATE else 'failed'}: {result.error}"
         elif judged is not None:
             value = float(judged.values.mean())
             sign = self.problem.metric.sign

@@ -72,7 +72,8 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         preprocessor: A transformer for the features, fitted anew without each fold. With it the features need
             not be numbers.
         time_limit: Seconds, or a text such as "90s", "10m" or "1.5h", after which there is an answer; what
-            was left out is in `left_out_`. Fitting a fold is not interrupted, so it may take a little longer.
+            was left out is in `left_out_`. Folds that are not finished then are stopped, except those of the
+            first member.
         max_models: The largest number of members in the ensemble; None for any.
         refit: Predict by one model per member, fitted on all rows, instead of one per fold. Prediction is
             faster, and fitting takes longer.
@@ -264,7 +265,8 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
                 if known is not None:
                     keep(known)
             try:
-                for result in run_tasks((tasks[key] for key in schedule), problem, self.n_jobs):
+                timed = (replace(tasks[key], deadline=schedule.find_deadline(key[0])) for key in schedule)
+                for result in run_tasks(timed, problem, self.n_jobs):
                     keep(result)
                     if store is not None and result.error is None:
                         store.write(tasks[result.member, result.fold], result)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median_low
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import joblib
@@ -20,11 +20,15 @@ from evalign._errors import expected, is_number, show
 from evalign._torch import use_threads
 from evalign._typing import Floats
 from evalign.estimators import Split, predict_response
+from evalign.selection._deadline import OutOfTime, stop_after
 from evalign.selection._settings import describe_settings, use_one_thread
 from evalign.selection.members import MEMBERS, fit_on_fold
 from evalign.selection.mixture import as_scores
 from evalign.selection.problem import Problem
 from evalign.selection.workers import run_jobs
+
+#: The error of a fold that was stopped since the time was over.
+LATE = "the time was over"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +46,17 @@ class FoldModel:
 
 @dataclass(frozen=True, eq=False)
 class FoldTask:
-    """A member to be fitted without the rows of a fold; the preprocessor is already fitted on the others."""
+    """A member to be fitted without the rows of a fold; the preprocessor is already fitted on the others.
+
+    It is stopped at `deadline`, in seconds since the epoch, since it may have to wait for a worker.
+    """
 
     member: str
     fold: int
     build: Callable[[], Any]
     split: Split
     preprocessor: Any = None
+    deadline: float | None = None
 
     @property
     def key(self) -> str:
@@ -62,8 +70,11 @@ class FoldTask:
     def run(self, problem: Problem, one_thread: bool) -> FoldModel:
         """Fit the member and predict the rows of the fold; an error is a result."""
         try:
-            with use_threads(1 if one_thread else None):
+            left = None if self.deadline is None else self.deadline - time()
+            with stop_after(left), use_threads(1 if one_thread else None):
                 return self._fit(problem, one_thread)
+        except OutOfTime:
+            return FoldModel(self.member, self.fold, error=LATE)
         except Exception as error:
             return self.as_failure(error)
 
@@ -151,8 +162,8 @@ class Schedule:
 
     A member is begun, and continued, only if all its folds are expected to fit into the time: by what its
     folds took so far, those that are still running included, or else by its guessed cost and what the others
-    took. The first member is different: it is fitted on as many folds as there is time for, and on one at
-    least.
+    took; if it takes longer, it is stopped. The first member is different: it is fitted on as many folds as
+    there is time for, and on one at least, and never stopped.
 
     Args:
         costs: The members in their order, with their guessed costs.
@@ -186,10 +197,20 @@ class Schedule:
         """Take note of what a fold took, or that it failed."""
         self.started.add((result.member, result.fold))
         self.running.pop((result.member, result.fold), None)
-        if result.error is not None:
+        if result.error == LATE:
+            done = len(self.seconds.get(result.member, ()))
+            self.drop(result.member, f"after {done} of {self.n_folds} folds, {LATE}")
+        elif result.error is not None:
             self.left_out[result.member] = f"failed: {result.error}"
         else:
             self.seconds.setdefault(result.member, []).append(result.fit_time + result.predict_time)
+
+    def find_deadline(self, member: str) -> float | None:
+        """When a fold of a member is stopped, in seconds since the epoch; None: never."""
+        first = next(name for name in self.costs if name not in self.left_out)
+        if self.clock.limit is None or member == first:
+            return None
+        return time() + self.clock.left - self.reserve * self.clock.limit
 
     def count_models(self) -> int:
         """The number of models in all: those that are fitted, and those that there may be time for."""

@@ -162,7 +162,7 @@ class _Dropout(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         p = self.single.p
         if not self.training or p in (0, 1) or self.generators is None:
-            return self.single(rows)
+            return self.single.forward(rows)
         masks = torch.stack([self._draw(rows.shape[1:], generator) for generator in self.generators])
         return rows * masks.to(rows).div_(1 - p)
 

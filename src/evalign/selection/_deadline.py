@@ -1,0 +1,51 @@
+"""A deadline for work that does not look at the clock."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+class OutOfTime(BaseException):
+    """The time is over. Like Ctrl-C, it is not an error that a library would handle."""
+
+
+@contextmanager
+def stop_after(seconds: float | None) -> Iterator[None]:
+    """Raise `OutOfTime` in what takes longer, and again every second until it has ended.
+
+    There is no deadline where there are no signals for it: in other threads than the main one, on Windows,
+    and in programs that use this signal themselves.
+
+    >>> try:
+    ...     with stop_after(0.01):
+    ...         threading.Event().wait()
+    ... except OutOfTime:
+    ...     print("stopped")
+    stopped
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if seconds is None or not is_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+    if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise OutOfTime
+
+    def cancel() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 1.0)
+    try:
+        yield
+    finally:
+        with suppress(OutOfTime):  # it may come while it is cancelled
+            cancel()
+        cancel()
