@@ -218,7 +218,8 @@ def main() -> None:
     lines = options.results.read_text().splitlines() if options.results.exists() else []
     done = [json.loads(line) for line in lines]
     known = {(row["table"], row["metric"], row["split"], row["method"]) for row in done}
-    missing = [name for name in options.tables if _data.load_table(name) is None]
+    tables = [] if options.print else options.tables
+    missing = [name for name in tables if _data.load_table(name) is None]
     if missing:
         print(f"not found: {', '.join(missing)}; set EVALIGN_DATA")
     for split in range(0 if options.print else options.splits):
@@ -226,7 +227,7 @@ def main() -> None:
             cases = [
                 (name, metric, split, method)
                 for method in options.methods
-                for name in options.tables
+                for name in tables
                 if name not in missing and (name, metric, split, method) not in known
             ]
             for rows in run_cases(cases, options):
