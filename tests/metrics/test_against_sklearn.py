@@ -171,7 +171,7 @@ def test_value_of_a_matrix_equals_sklearn(name, average, dtype, tolerance):
 @every_case
 def test_score_of_weighted_labels_equals_sklearn(name, average):
     metric = make(name, average)
-    for index in range(0, 200, 9):
+    for index in range(0, len(MATRICES), 5):
         if "cohen_kappa " in name and not MATRICES[index].sum(0).all() | MATRICES[index].sum(1).all():
             continue  # `score` counts only the grades that occur
         value = metric.score(*as_batch(MATRICES[index]))
