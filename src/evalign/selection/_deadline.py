@@ -26,11 +26,9 @@ def stop_after(seconds: float | None) -> Iterator[None]:
     ...     print("stopped")
     stopped
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    if seconds is None or not is_main or not hasattr(signal, "setitimer"):
-        yield
-        return
-    if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+    is_ours = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
+    is_ours = is_ours and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    if seconds is None or not is_ours:
         yield
         return
 
