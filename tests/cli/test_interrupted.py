@@ -198,6 +198,16 @@ def list_group(number):
     return [pid for pid, (state, group) in states.items() if group == number and state != "Z"]
 
 
+def assert_group_ends(process):
+    """Two seconds on a machine with nothing else to do."""
+    end = time.monotonic() + 10
+    while list_group(process.pid):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+has_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no list of processes in /proc")
+
 #: A command with two workers that would work for ten minutes.
 TWO_WORKERS = """
 import sys, time, joblib
@@ -208,19 +218,33 @@ sys.exit(main(["metrics"]))
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no list of processes in /proc")
+@has_proc
 def test_workers_end_with_sigterm(script, tmp_path):
     """A container is stopped by a signal to its first process, not to all of them as by Ctrl-C."""
     (tmp_path / "command.py").write_text(TWO_WORKERS)
     process = script(tmp_path / "command.py")
     wait_until(process, lambda: len(list_group(process.pid)) > 2)
-    start = time.monotonic()
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait() == 143
-    while list_group(process.pid):
-        assert time.monotonic() < start + 10  # two seconds on a machine with nothing else to do
-        time.sleep(0.05)
     assert process.errors.splitlines() == ["evalign: Stopped."]
+    assert_group_ends(process)
+
+
+STOPPED_AT_THE_START = """
+import signal
+from joblib.externals.loky import process_executor
+process_executor._ExecutorManagerThread.start = lambda thread: signal.raise_signal(signal.SIGTERM)
+"""
+
+
+@has_proc
+def test_workers_without_their_thread_end_too(script, tmp_path):
+    """SIGTERM may come when joblib has started its processes, but not the thread that looks after them."""
+    (tmp_path / "command.py").write_text(STOPPED_AT_THE_START + TWO_WORKERS)
+    process = script(tmp_path / "command.py")
+    assert process.wait() == 143
+    assert process.errors.splitlines() == ["evalign: Stopped."]
+    assert_group_ends(process)
 
 
 def test_an_error_of_cleaning_up_is_not_the_reason(run, monkeypatch):

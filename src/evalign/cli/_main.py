@@ -76,6 +76,7 @@ def _catch_sigterm(signals: list[int]) -> Iterator[None]:
     def stop(number: int, _: Any) -> None:
         signal.signal(number, signal.SIG_IGN)
         signals.append(number)
+        threading.excepthook = lambda _: None  # joblib's thread may find its jobs gone
         raise KeyboardInterrupt
 
     is_ours = threading.current_thread() is threading.main_thread()
@@ -104,8 +105,14 @@ def _stop(message: str, signals: list[int]) -> int:
 def _end_workers() -> None:
     """End joblib's worker processes, which would wait for further work for minutes."""
     executor = getattr(sys.modules.get("joblib.externals.loky.reusable_executor"), "_executor", None)
-    if executor is not None:
+    if executor is None:
+        return
+    from multiprocessing import active_children
+
+    with suppress(RuntimeError):  # it has processes, but its thread was not started yet
         executor.shutdown(wait=True, kill_workers=True)
+    for process in active_children():
+        process.terminate()
 
 
 def _run(words: list[str]) -> int:
