@@ -62,18 +62,19 @@ def best_thresholds(scores: Floats, y: NDArray[Any], weight: Floats, goal: Goal)
     [0.35, 0.65]
     """
     sweeps = [sweep_thresholds(scores[:, j], y[:, j], weight) for j in range(scores.shape[1])]
-    half, common = [0.5] * len(sweeps), _common(scores, sweeps, goal)
-    candidates = [
-        _ascend(start, sweeps, goal)
-        for start in (half, common, _fixed_point(half, sweeps, goal), _fixed_point(common, sweeps, goal))
-    ]
+    if goal.metric.is_mean_over_labels and not goal.constraints:
+        own = [_ascend((0.5,), [one], goal) for one in sweeps]
+        return np.concatenate([thresholds for thresholds, _ in own]), torch.cat([matrix for _, matrix in own])
+    half, common = (0.5,) * len(sweeps), _common(scores, sweeps, goal)
+    starts = half, common, _fixed_point(half, sweeps, goal), _fixed_point(common, sweeps, goal)
+    candidates = [_ascend(start, sweeps, goal) for start in dict.fromkeys(starts)]
     best = candidates[0]
     for other in candidates[1:]:
         best = other if goal.standing(other[1]).above(goal.standing(best[1])) else best
     return np.array(best[0]), best[1]
 
 
-def _common(scores: Floats, sweeps: list[Sweep], goal: Goal) -> list[float]:
+def _common(scores: Floats, sweeps: list[Sweep], goal: Goal) -> tuple[float, ...]:
     """The best common threshold, among all distinct ones or a fine grid if there are too many."""
     levels = np.unique(scores)
     if len(levels) > MAX_LEVELS:
@@ -86,10 +87,12 @@ def _common(scores: Floats, sweeps: list[Sweep], goal: Goal) -> list[float]:
         prefer = torch.from_numpy(np.abs(levels[part] - 0.5))
         winners.append(int(part[goal.best(_at(sweeps, levels[part][:, None]), prefer)]))
     at = goal.best(_at(sweeps, levels[winners][:, None]), torch.from_numpy(np.abs(levels[winners] - 0.5)))
-    return [float(levels[winners[at]])] * len(sweeps)
+    return (float(levels[winners[at]]),) * len(sweeps)
 
 
-def _fixed_point(thresholds: list[float], sweeps: list[Sweep], goal: Goal, steps: int = 10) -> list[float]:
+def _fixed_point(
+    thresholds: tuple[float, ...], sweeps: list[Sweep], goal: Goal, steps: int = 10
+) -> tuple[float, ...]:
     """Give each label the threshold with the largest <W, C>, where W = dM/dC at the last matrices."""
     best, standing = thresholds, goal.standing(_at(sweeps, thresholds))
     for _ in range(steps):
@@ -103,7 +106,7 @@ def _fixed_point(thresholds: list[float], sweeps: list[Sweep], goal: Goal, steps
             int((one.matrices * w).sum((-2, -1)).nan_to_num(nan=-torch.inf).argmax())
             for one, w in zip(sweeps, worth, strict=True)
         ]
-        thresholds = [float(one.thresholds[at]) for one, at in zip(sweeps, tops, strict=True)]
+        thresholds = tuple(float(one.thresholds[at]) for one, at in zip(sweeps, tops, strict=True))
         newest = goal.standing(_at(sweeps, thresholds))
         if not newest.above(standing):
             break
@@ -112,22 +115,23 @@ def _fixed_point(thresholds: list[float], sweeps: list[Sweep], goal: Goal, steps
 
 
 def _ascend(
-    start: list[float], sweeps: list[Sweep], goal: Goal, rounds: int = 20
+    start: tuple[float, ...], sweeps: list[Sweep], goal: Goal, rounds: int = 20
 ) -> tuple[list[float], Tensor]:
     """Coordinate ascent, one label at a time; returns the thresholds and their matrices."""
     thresholds = list(start)
     matrices = _at(sweeps, thresholds)
     standing = goal.standing(matrices)
-    for _ in range(rounds):
-        before = list(thresholds)
-        for j, one in enumerate(sweeps):
-            at = _best_of_label(j, one, matrices, thresholds[j], goal)
-            trial = matrices.clone()
-            trial[j] = one.matrices[at]
-            better = goal.standing(trial)
-            if better.above(standing):
-                thresholds[j], matrices, standing = float(one.thresholds[at]), trial, better
-        if thresholds == before:
+    unchanged = 0
+    for j in list(range(len(sweeps))) * rounds:
+        at = _best_of_label(j, sweeps[j], matrices, thresholds[j], goal)
+        trial = matrices.clone()
+        trial[j] = sweeps[j].matrices[at]
+        better = goal.standing(trial)
+        unchanged += 1
+        if better.above(standing):
+            thresholds[j], matrices, standing = float(sweeps[j].thresholds[at]), trial, better
+            unchanged = 1  # the best one of this label
+        if unchanged == len(sweeps):
             break
     return thresholds, matrices
 
@@ -142,6 +146,8 @@ def _best_of_label(j: int, one: Sweep, matrices: Tensor, now: float, goal: Goal)
         trial = matrices.expand(len(part), *matrices.shape).clone()
         trial[:, j] = part
         winners.append(start + goal.best(trial, prefer[start : start + block]))
+    if len(winners) == 1:
+        return winners[0]
     trial = matrices.expand(len(winners), *matrices.shape).clone()
     trial[:, j] = one.matrices[winners]
     return winners[goal.best(trial, prefer[winners])]

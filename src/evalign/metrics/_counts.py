@@ -62,6 +62,7 @@ class CountMetric(Metric):
             raise expected("positive", "to be class 0 or 1", repr(positive))
         self.values = values
         self.average = average
+        self.is_mean_over_labels = average not in ("micro", None)
         self.positive = positive
         self._function, self._arguments = name, dict(arguments or {})
         self.name = self._write(average)

@@ -40,6 +40,8 @@ class Metric(ABC):
 
     #: True if the metric needs a whole curve: one confusion matrix per threshold.
     over_thresholds = False
+    #: Whether the metric of several labels is known to be the (weighted) mean of that of each label.
+    is_mean_over_labels = False
     #: Whether `evalign.metrics.as_metric` reads the name back as this metric.
     has_text = True
     #: The labels of all classes if the metric names them, as `cost` of a DataFrame does.
