@@ -1,5 +1,6 @@
 """How tests are spread over processes, and how they start scripts; CONTRIBUTING.md explains both."""
 
+import gc
 import json
 import os
 import pwd
@@ -50,6 +51,12 @@ def pytest_xdist_make_scheduler(config, log):
             return next((str(group) for group in GROUPS if any(part in file for part in group)), nodeid)
 
     return GroupScheduling(config, log)
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector, which some libraries call, the million objects of all imports."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

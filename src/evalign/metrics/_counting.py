@@ -65,12 +65,30 @@ def count_labels(
         raise expected("y_true", "with at least one row", "none")
     weight = None if sample_weight is None else check_row_weights(sample_weight, len(truth))
     if truth.ndim == 2 and truth.shape[1] > 1:
-        classes, counts = None, multilabel_confusion_matrix(truth, guess, sample_weight=weight)
-    else:
-        truth, guess = truth.ravel(), guess.ravel()
-        classes = _find_classes(truth, guess, labels)
+        return None, torch.from_numpy(_count_columns(truth, guess, weight))
+    truth, guess = truth.ravel(), guess.ravel()
+    classes = _find_classes(truth, guess, labels)
+    return classes, torch.from_numpy(_count_cells(truth, guess, weight, classes))
+
+
+def _count_cells(truth: Any, guess: Any, weight: Floats | None, classes: Any) -> Floats:
+    kinds = {one.dtype.kind.replace("u", "i") for one in (truth, guess, classes)}
+    if not (kinds <= {"b", "i"} or kinds == {"U"}):  # scikit-learn refuses scores and missing labels
         counts = confusion_matrix(truth, guess, labels=classes, sample_weight=weight)
-    return classes, torch.from_numpy(np.asarray(counts, dtype=np.float64))
+        return np.asarray(counts, dtype=np.float64)
+    d = len(classes)
+    cells = np.searchsorted(classes, truth) * d + np.searchsorted(classes, guess)
+    return np.bincount(cells, weight, d * d).reshape(d, d).astype(np.float64)
+
+
+def _count_columns(truth: Any, guess: Any, weight: Floats | None) -> Floats:
+    sides = truth, guess
+    if not all(one.dtype.kind in "biu" and one.min() >= 0 and one.max() <= 1 for one in sides):
+        counts = multilabel_confusion_matrix(truth, guess, sample_weight=weight)
+        return np.asarray(counts, dtype=np.float64)
+    weight = np.ones(len(truth)) if weight is None else weight
+    cells = [[weight @ (own & other) for other in (guess ^ 1, guess)] for own in (truth ^ 1, truth)]
+    return np.moveaxis(np.array(cells, dtype=np.float64), -1, 0)
 
 
 def check_row_weights(sample_weight: Any, rows: int) -> Floats:
