@@ -8,7 +8,9 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef
 
 from evalign import metrics
+from evalign.decisions import Goal
 from evalign.decisions import fit_rule as fit_any_rule
+from evalign.decisions._two_classes import best_threshold
 
 #: The best rule on the very rows it is fitted on, which brute force can find, too.
 fit_rule = partial(fit_any_rule, evidence="labels")
@@ -138,3 +140,17 @@ def test_many_rows_against_the_curve_of_scikit_learn():
     rule = fit_rule(p, y, "f1")
     assert rule.value == pytest.approx(best)
     assert f1_score(y, rule.predict(p)) == pytest.approx(best)
+
+
+def test_a_threshold_does_not_rest_on_two_lucky_rows():
+    """By labels alone, the two rows at the top have the highest MCC."""
+    scores = np.repeat([0.9, 0.2, 0.1], [2, 125, 873])
+    positive = np.arange(1000) < 2
+    positive[2:18] = positive[-2:] = True
+    find = partial(best_threshold, goal=Goal(metrics.mcc()))
+    assert find(scores, positive, np.ones(1000)) > 0.5
+    for weight in (1.0, 0.01, 100.0):
+        threshold = find(scores, positive, np.full(1000, weight), belief=positive.astype(float))
+        assert 0.1 < threshold < 0.2
+    scores, positive = np.repeat(scores, 100), np.repeat(positive, 100)
+    assert find(scores, positive, np.ones(100_000), belief=positive.astype(float)) > 0.5

@@ -47,7 +47,8 @@ def fit_rule(
     the one that violates them least, and `rule.violations` contains by how much.
 
     Labels of few rows are noisy evidence: the best rule for them is often worse than none on new rows. So
-    the metric is that of counts made partly by labels and partly by calibrated probabilities. And the rule is
+    the metric is that of counts made partly by labels and partly by calibrated probabilities (and for two
+    classes of three more rows, drawn at random, that are predicted as each). And the rule is
     compared with argmax (or thresholds of 0.5) on rows that it was not fitted on: beyond two classes it is
     only used if it is better there; for two, the less certain that is, the closer the threshold is to 0.5,
     or, if that predicts a class too rarely, to the best one by probabilities alone. See `rule.gain_`.
