@@ -76,7 +76,7 @@ def test_an_error_in_a_csv_file_never_hangs_or_aborts(fork, files, tmp_path):
         (["predict", files.model, lost], "but got one without 'visits'. Did you mean 'Visit'?"),
     ]
     for command, message in cases:
-        for _ in range(3):
+        for _ in range(2):
             for process in [fork(*command, f"--out={out}"), fork(*command, f"--out={out}")]:
                 assert process.wait(60) == 2
                 (line,) = process.errors.splitlines()

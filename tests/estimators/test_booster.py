@@ -21,9 +21,7 @@ from evalign.boosting import choose_threads
 from evalign.estimators import MetricBooster
 
 ROWS = "The held-out rows depend on the rows, as for every classifier with early stopping."
-RULE = "It expects the class with the largest probability, and the rule for F1 decides otherwise."
 FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": ROWS for kind in ("dense", "sparse")}
-RULED = {"check_class_weight_classifiers": RULE}
 QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "random_state": 0}
 
 
@@ -32,7 +30,7 @@ QUICK = {"n_estimators": 40, "metric_rounds": 30, "patience": 8, "n_jobs": 1, "r
         MetricBooster(n_estimators=20, metric_rounds=2, patience=2, n_bags=2, n_jobs=1),
         MetricBooster(n_estimators=20, patience=5, n_jobs=1, strategy="log_loss", rule=False, n_bags=1),
     ],
-    expected_failed_checks=lambda model: FAILURES | RULED if model.rule else FAILURES,
+    expected_failed_checks=lambda model: FAILURES,
 )
 def test_check(estimator, check):
     check(estimator)
@@ -140,13 +138,8 @@ def test_probabilities_are_calibrated_after_rounds_on_the_metric():
     from evalign.decisions import expected_calibration_error
 
     X, y = rare(6000)
-    for seed in range(5):
-        model = MetricBooster("fbeta(beta=3)", n_bags=1, **{**QUICK, "random_state": seed}).fit(
-            X[:4000], y[:4000]
-        )
-        if model.scaling_ is not None:
-            break
-    assert model.scaling_ is not None
+    model = MetricBooster("fbeta(beta=3)", n_bags=1, rule=False, **QUICK).fit(X[:4000], y[:4000])
+    assert model.rounds_[0][1] > 0
     truth = torch.from_numpy(y[4000:])
     raw = model._scores(X[4000:])
     uncalibrated = 1 / (1 + np.exp(-raw))

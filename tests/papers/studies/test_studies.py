@@ -1,6 +1,7 @@
 """Studies: every point is run once, whatever happens to the workers."""
 
 import pickle
+import shutil
 import signal
 import time
 import warnings
@@ -16,7 +17,7 @@ from optuna.study import _optimize
 from optuna.trial import TrialState
 from toys import BROKEN, TOY
 
-from evalign.papers import MissingDataError, _reproduce
+from evalign.papers import MissingDataError, _reproduce, reproduce
 from evalign.papers.studies import StudyPlan, StudyQueue, _borrow, _queue, _workers, work
 from evalign.papers.studies._storage import StudyStorage
 from evalign.papers.tables import PaperColumn, PaperData, PaperRow, Protocol, Scale
@@ -29,13 +30,27 @@ POINTS = 2 * (2 + 1) + 2 + 2
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    from evalign.papers import reproduce
+def finished(tmp_path_factory):
+    """A function that copies the database of a finished table to a storage, and returns its result."""
+    folder, results = tmp_path_factory.mktemp("finished"), {}
 
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    result = reproduce(TOY, storage=f"sqlite:///{folder / 's.db'}", out=folder, progress=False)
-    assert result.results.complete
-    return result
+    def finish(table, storage=None):
+        database = folder / f"{table.name}.db"
+        if table.name not in results:
+            results[table.name] = reproduce(
+                table, storage=f"sqlite:///{database}", out=folder, progress=False
+            )
+            assert results[table.name].results.complete
+        if storage is not None:
+            shutil.copy(database, storage.removeprefix("sqlite:///"))
+        return results[table.name]
+
+    return finish
+
+
+@pytest.fixture
+def uninterrupted(finished):
+    return finished(TOY)
 
 
 def scores(result):
@@ -79,8 +94,8 @@ def test_every_point_is_run_exactly_once(run, trials, uninterrupted):
     assert [trial.datetime_complete for trial in trials()] == before
 
 
-def test_trials_run_at_the_setting_with_the_lowest_validation_loss(run, trials):
-    run(TOY)
+def test_trials_run_at_the_setting_with_the_lowest_validation_loss(finished, storage, trials):
+    finished(TOY, storage)
     dice = [trial for trial in trials() if trial.user_attrs["point"]["rows"] == ["Dice"]]
     grid = [trial for trial in dice if trial.user_attrs["point"]["stage"] == "grid"]
     best = min(grid, key=lambda trial: trial.value).user_attrs["point"]["setting"]
@@ -140,8 +155,8 @@ def test_a_failed_point_is_recorded_and_the_study_continues(run, trials):
     assert len(trials("broken small seed 0")) == count
 
 
-def test_another_configuration_is_rejected_and_nothing_lost(run, trials):
-    run(TOY)
+def test_another_configuration_is_rejected_and_nothing_lost(finished, run, storage, trials):
+    finished(TOY, storage)
     before = len(trials())
     other = replace(TOY, small=Scale(3, TOY.small.settings))
     with pytest.raises(ValueError, match="without a study 'toy small seed 0' of another configuration"):
@@ -152,8 +167,8 @@ def test_another_configuration_is_rejected_and_nothing_lost(run, trials):
     assert len(trials("toy small seed 1")) == POINTS
 
 
-def test_other_data_of_the_same_name_is_rejected(run, monkeypatch):
-    run(TOY)
+def test_other_data_of_the_same_name_is_rejected(finished, run, storage, monkeypatch):
+    finished(TOY, storage)
     monkeypatch.setattr(_reproduce, "fingerprint", lambda name: "other")
     with pytest.raises(ValueError, match="results on the same mammography data"):
         run(TOY)
@@ -294,10 +309,10 @@ BORROWER = replace(
 
 
 @pytest.fixture
-def loan(run, monkeypatch):
+def loan(finished, storage, monkeypatch):
     """The result of the table `lender`, and the rows of the points that are run after it."""
     monkeypatch.setitem(_borrow.TABLES, "lender", LENDER)
-    result, rows = run(LENDER), []
+    result, rows = finished(LENDER, storage), []
     real = _workers.run_point
     monkeypatch.setattr(
         _workers, "run_point", lambda table, point, seed: rows.extend(point.rows) or real(table, point, seed)
