@@ -142,15 +142,20 @@ def test_many_rows_against_the_curve_of_scikit_learn():
     assert f1_score(y, rule.predict(p)) == pytest.approx(best)
 
 
-def test_a_threshold_does_not_rest_on_two_lucky_rows():
+def test_a_doubtful_threshold_does_not_rest_on_two_lucky_rows():
     """By labels alone, the two rows at the top have the highest MCC."""
     scores = np.repeat([0.9, 0.2, 0.1], [2, 150, 848])
     positive = np.arange(1000) < 2
     positive[2:18] = positive[-2:] = True
-    find = partial(best_threshold, goal=Goal(metrics.mcc()))
-    assert find(scores, positive, np.ones(1000)) > 0.5
-    for weight in (1.0, 0.01, 100.0):
+    for doubt, weight in ((0.0, 1.0), (3.0, 1.0), (3.0, 0.01), (3.0, 100.0)):
+        find = partial(best_threshold, goal=Goal(metrics.mcc(), doubt=doubt))
         threshold = find(scores, positive, np.full(1000, weight), belief=positive.astype(float))
-        assert 0.1 < threshold < 0.2
+        assert (0.1 < threshold < 0.2) if doubt else threshold > 0.5
+    assert find(scores, positive, np.ones(1000)) > 0.5
     scores, positive = np.repeat(scores, 100), np.repeat(positive, 100)
     assert find(scores, positive, np.ones(100_000), belief=positive.astype(float)) > 0.5
+
+
+def test_doubt_is_a_number():
+    with pytest.raises(ValueError, match="`doubt` to be a number >= 0, but got -1"):
+        fit_any_rule([0.1, 0.8], [0, 1], "f1", doubt=-1)

@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evalign._torch import use_threads
 from evalign.boosting import choose_threads
-from evalign.estimators import MetricBooster
+from evalign.decisions import fit_rule
+from evalign.estimators import MetricBooster, booster
 
 ROWS = "The held-out rows depend on the rows, as for every classifier with early stopping."
 FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": ROWS for kind in ("dense", "sparse")}
@@ -130,6 +131,16 @@ def test_more_classes_labels_sparse_and_missing_values():
     assert by_sparse.predict(X).shape == (400,)
     X[::3, 2] = np.nan
     assert MetricBooster("f1", n_bags=2, **QUICK).fit(X, labels).validation_score_ > 0.4
+
+
+@pytest.mark.parametrize(("n_bags", "doubt"), [(1, 0.0), (2, 3.0)])
+def test_the_rule_of_several_bags_has_doubts(data, monkeypatch, n_bags, doubt):
+    doubts = []
+    monkeypatch.setattr(
+        booster, "fit_rule", lambda *rows, **more: doubts.append(more["doubt"]) or fit_rule(*rows, **more)
+    )
+    MetricBooster("f1", n_bags=n_bags, **QUICK).fit(data[0], data[2])
+    assert set(doubts) == {doubt}
 
 
 def test_probabilities_are_calibrated_after_rounds_on_the_metric():

@@ -56,6 +56,8 @@ class Goal:
     shrunk towards the middle class by class, as Agresti and Coull do, so that three right out of three do
     not count as certainty.
 
+    With `doubt`, expected counts of two classes get so many more rows predicted as each; see `fit_rule`.
+
     References:
         Agresti and Coull (1998), Approximate is better than "exact" for interval estimation of
         binomial proportions.
@@ -66,6 +68,7 @@ class Goal:
     confidence: float | None = None
     rows: float = math.inf
     labels: bool = False
+    doubt: float = 0.0
 
     def evaluate(self, matrices: Tensor, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The slack of the tightest constraint and the value (higher is better) of each matrix in a batch.

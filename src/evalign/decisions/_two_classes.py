@@ -23,17 +23,14 @@ from evalign.metrics import sweep_thresholds
 #: Thresholds are cut off here before their log-odds are taken.
 SMALLEST = 1e-9
 
-#: Expected counts get so many more rows predicted as each class.
-DOUBT = 3.0
-
 
 def best_threshold(
     scores: Floats, positive: NDArray[np.bool_], weight: Floats, goal: Goal, belief: Floats | None = None
 ) -> float:
     """Find the best threshold; of equally good ones, the closest to 0.5.
 
-    With `belief`, the probability that each row is positive, the metric is that of expected counts, in
-    `doubt`; constraints are judged by labels all the same.
+    With `belief`, the probability that each row is positive, the metric is that of expected counts, with
+    `goal.doubt`; constraints are judged by labels all the same.
 
     >>> from evalign import metrics
     >>> scores, positive = np.array([0.1, 0.3, 0.4, 0.8]), np.array([False, False, True, True])
@@ -43,24 +40,21 @@ def best_threshold(
     sweep = sweep_thresholds(scores, positive if belief is None else belief, weight)
     matrices, by_labels = sweep.matrices, None
     if belief is not None:
-        matrices = doubt(matrices, weight)
+        matrices = add_random_rows(matrices, weight, goal.doubt)
         by_labels = sweep_thresholds(scores, positive, weight).matrices if goal.constraints else None
     prefer = torch.from_numpy(np.abs(sweep.thresholds - 0.5))
     return float(sweep.thresholds[goal.best(matrices, prefer, by_labels)])
 
 
-def doubt(matrices: Tensor, weight: Floats) -> Tensor:
-    """Confusion matrices as if a few more rows, drawn at random, had been predicted as each class.
+def add_random_rows(matrices: Tensor, weight: Floats, number: float) -> Tensor:
+    """Confusion matrices as if so many more rows, drawn at random, had been predicted as each class.
 
-    The best threshold for a rare class may predict it for two or three rows that happen to be right, and on
-    new rows for none. With these rows, which are mostly wrong, so few are not worth it.
-
-    >>> doubt(torch.tensor([[[90.0, 0.0], [8.0, 2.0]]]), np.ones(100))
+    >>> add_random_rows(torch.tensor([[[90.0, 0.0], [8.0, 2.0]]]), np.ones(100), 3)
     tensor([[[92.7000,  2.7000],
              [ 8.3000,  2.3000]]])
     """
     actual = matrices.sum(-1, keepdim=True)
-    return matrices + DOUBT * float(weight @ weight / weight.sum()) * actual / actual.sum(-2, keepdim=True)
+    return matrices + number * float(weight @ weight / weight.sum()) * actual / actual.sum(-2, keepdim=True)
 
 
 def shrink_threshold(rule: DecisionRule, trust: float, anchor: float) -> DecisionRule:
