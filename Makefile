@@ -13,7 +13,7 @@ demo: $(VENV)/.cli  ## fit an ensemble for F2 on the bundled mammography data in
 	$(BIN)/evalign fit src/evalign/datasets/data/mammography.csv.gz --target class --metric "fbeta(beta=2)" --time-limit 60s --out demo
 
 test: lint  ## run the linters and all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=40  # two processes with one thread each do not compete for cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=40  # two processes with one thread each do not compete for cores
 
 lint: $(VENV)/.dev  ## run ruff, mypy and import-linter
 	$(BIN)/ruff check .

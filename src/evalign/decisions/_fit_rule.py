@@ -67,7 +67,7 @@ def fit_rule(
             calibrated by one slope and one offset per class, contradict the labels of groups of rows, the
             larger is the share of the labels. `"probabilities"`: by calibrated probabilities alone.
             `"labels"`: by labels alone; the rule is then the best on these very rows, and is always used.
-        doubt: For two classes, count as if so many more rows, drawn at random, were predicted as each class.
+        doubt: For two classes, count as if this many more rows, drawn at random, were predicted as each.
             The best threshold for a rare class may predict it for two rows that happen to be right; with
             three more, it is not worth it. It helps if scores of new rows are less extreme than these, as the
             mean of several models is. It has no effect on counts by labels alone.

@@ -56,7 +56,7 @@ class Goal:
     shrunk towards the middle class by class, as Agresti and Coull do, so that three right out of three do
     not count as certainty.
 
-    With `doubt`, expected counts of two classes get so many more rows predicted as each; see `fit_rule`.
+    With `doubt`, expected counts of two classes get this many more rows predicted as each; see `fit_rule`.
 
     References:
         Agresti and Coull (1998), Approximate is better than "exact" for interval estimation of

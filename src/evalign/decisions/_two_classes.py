@@ -47,7 +47,7 @@ def best_threshold(
 
 
 def add_random_rows(matrices: Tensor, weight: Floats, number: float) -> Tensor:
-    """Confusion matrices as if so many more rows, drawn at random, had been predicted as each class.
+    """Return confusion matrices as if `number` more rows, drawn at random, were predicted as each class.
 
     >>> add_random_rows(torch.tensor([[[90.0, 0.0], [8.0, 2.0]]]), np.ones(100), 3)
     tensor([[[92.7000,  2.7000],

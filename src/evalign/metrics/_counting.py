@@ -68,17 +68,17 @@ def count_labels(
         return None, torch.from_numpy(_count_columns(truth, guess, weight))
     truth, guess = truth.ravel(), guess.ravel()
     classes = _find_classes(truth, guess, labels)
-    return classes, torch.from_numpy(_count_cells(truth, guess, weight, classes))
+    return classes, _count_cells(truth, guess, weight, classes)
 
 
-def _count_cells(truth: Any, guess: Any, weight: Floats | None, classes: Any) -> Floats:
+def _count_cells(truth: Any, guess: Any, weight: Floats | None, classes: Any) -> Tensor:
     kinds = {one.dtype.kind.replace("u", "i") for one in (truth, guess, classes)}
     if not (kinds <= {"b", "i"} or kinds == {"U"}):  # scikit-learn refuses scores and missing labels
         counts = confusion_matrix(truth, guess, labels=classes, sample_weight=weight)
-        return np.asarray(counts, dtype=np.float64)
-    d = len(classes)
-    cells = np.searchsorted(classes, truth) * d + np.searchsorted(classes, guess)
-    return np.bincount(cells, weight, d * d).reshape(d, d).astype(np.float64)
+        return torch.from_numpy(np.asarray(counts, dtype=np.float64))
+    predicted, targets = (torch.from_numpy(np.searchsorted(classes, side)) for side in (guess, truth))
+    mass = None if weight is None else torch.from_numpy(weight)
+    return hard_confusion(predicted, targets, len(classes), mass)
 
 
 def _count_columns(truth: Any, guess: Any, weight: Floats | None) -> Floats:
