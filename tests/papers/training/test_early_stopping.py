@@ -42,7 +42,8 @@ def test_early_stopping_of_each_trial(patience):
     assert torch.equal(network.weights, best.epochs.float().unsqueeze(1).expand_as(network.weights))
 
 
-def test_early_stopping_equals_training_alone():
+@pytest.mark.parametrize("drops", [False, True])
+def test_early_stopping_equals_training_alone(drops):
     seeds, patience = range(4), 3
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(60, 3, dtype=torch.float64, generator=generator)
@@ -59,7 +60,11 @@ def test_early_stopping_equals_training_alone():
         trial_losses(loss, network.train()(x[:40]), y[:40]).sum().backward()
         optimizer.step()
         best.step(trial_losses(loss, network.eval()(x[40:]), y[40:]))
+        kept = best.drop_finished(optimizer) if drops else None
+        assert kept is None or len(kept) == network.trials == len(best.trials) < len(seeds)
+    assert drops == (network.trials < len(seeds))
     best.restore()
+    assert network.trials == len(seeds)
     for seed, trained in zip(seeds, network.unstack(), strict=True):
         torch.manual_seed(seed)
         single = make()

@@ -105,6 +105,25 @@ class NetworkStack(nn.Module):
             return torch.stack([torch.randperm(count) for _ in range(self.trials)])
         return torch.stack([torch.randperm(count, generator=generator) for generator in self.generators])
 
+    def keep_trials(self, kept: Tensor, optimizer: torch.optim.Optimizer) -> None:
+        """Keep the trials at these positions, in the optimizer too; the others are forgotten."""
+        old = self.weights
+        self.set_weights(old.detach()[kept])
+        if self.generators is not None:
+            self.generators[:] = [self.generators[position] for position in kept.tolist()]
+        state = optimizer.state.pop(old)
+        optimizer.state[self.weights] = {
+            name: value[kept] if isinstance(value, Tensor) and value.shape == old.shape else value
+            for name, value in state.items()
+        }
+        for group in optimizer.param_groups:
+            group["params"] = [self.weights if weights is old else weights for weights in group["params"]]
+
+    def set_weights(self, weights: Tensor) -> None:
+        """Replace the weights of all trials by a copy of `weights`, (K, weights of a network)."""
+        self.weights = nn.Parameter(weights.detach().clone())
+        self.trials = len(weights)
+
     def unstack(self) -> list[nn.Sequential]:
         """Return the K networks, with copies of their weights.
 

@@ -12,8 +12,11 @@ from evalign.papers.networks import NetworkStack
 class BestTrials:
     """Early stopping of each trial on its own: its best weights, and whether it still improves.
 
-    A trial that has not improved for `patience` epochs is finished. It remains in the stack, since removing
-    it would not save time, but its best weights no longer change, as if it had been trained alone.
+    A trial that has not improved for `patience` epochs is finished: its best weights no longer change, as if
+    it had been trained alone. `drop_finished` takes it out of the stack, so that the others train faster.
+
+    Attributes:
+        trials: The numbers of the trials that the stack still has.
 
     >>> from evalign.estimators import mlp
     >>> from evalign.papers.networks import stack_networks
@@ -30,6 +33,7 @@ class BestTrials:
         check_integer(patience=patience)
         self.network, self.patience = network, int(patience)
         self.epoch = -1
+        self.trials = torch.arange(network.trials)
         self.losses = torch.full((network.trials,), torch.inf)
         self.epochs = torch.full((network.trials,), -1)
         self.running = torch.ones(network.trials, dtype=torch.bool)
@@ -42,19 +46,32 @@ class BestTrials:
 
     @torch.no_grad()
     def step(self, losses: Tensor) -> None:
-        """Update with the validation losses (K,) of an epoch; NaN does not count as an improvement."""
-        if losses.shape != self.losses.shape:
-            raise expected("losses", f"of shape {tuple(self.losses.shape)}", f"shape {tuple(losses.shape)}")
-        losses = losses.detach().to(self.losses.device, torch.promote_types(losses.dtype, self.losses.dtype))
+        """Update with the validation losses of the trials in the stack; NaN is not an improvement."""
+        if losses.shape != self.trials.shape:
+            raise expected("losses", f"of shape {tuple(self.trials.shape)}", f"shape {tuple(losses.shape)}")
+        losses = losses.detach().to(self.losses.device)
+        self.losses = self.losses.to(torch.promote_types(losses.dtype, self.losses.dtype))
         self.epoch += 1
-        better = self.running & (losses < self.losses)
-        self.losses = torch.where(better, losses, self.losses)
-        self.epochs = self.epochs.masked_fill(better, self.epoch)
-        weights = self.network.weights
-        self._best = torch.where(better.to(weights.device).unsqueeze(1), weights, self._best)
+        better = self.running[self.trials] & (losses < self.losses[self.trials])
+        improved = self.trials[better]
+        self.losses[improved] = losses[better].to(self.losses.dtype)
+        self.epochs[improved] = self.epoch
+        self._best[improved] = self.network.weights[better]
         self.running = self.running & (self.epoch - self.epochs < self.patience)
 
-    @torch.no_grad()
+    def drop_finished(self, optimizer: torch.optim.Optimizer) -> Tensor | None:
+        """Take finished trials out of the stack and its optimizer.
+
+        Returns the positions of the others, whose rows the caller selects, or None if nothing changed.
+        """
+        running = self.running[self.trials]
+        if running.all() or self.done:
+            return None
+        kept = running.nonzero().squeeze(1)
+        self.trials = self.trials[kept]
+        self.network.keep_trials(kept, optimizer)
+        return kept
+
     def restore(self) -> None:
-        """Copy the best weights of each trial into the network; a trial that never improved is reset."""
-        self.network.weights.copy_(self._best)
+        """Return to all trials, with the best weights of each; a trial that never improved is reset."""
+        self.network.set_weights(self._best)

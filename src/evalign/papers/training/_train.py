@@ -121,18 +121,27 @@ def _train_stack(
         stack.parameters(), lr=setting["learning_rate"], weight_decay=task.weight_decay
     )
     best = BestTrials(stack, setting["patience"])
-    trials = torch.arange(len(seeds)).unsqueeze(1)
+    rows, labels = (
+        x.flatten(0, 1),
+        y.flatten(),
+    )  # `index_select` takes a fifth of the time of x[trials, index]
     start, epochs = perf_counter(), 0
     while epochs < setting["max_epochs"] and not best.done:
         stack.train()
         for index in torch.split(stack.draw_orders(y.shape[1]), setting["batch_size"], dim=1):
             optimizer.zero_grad(set_to_none=True)
-            losses = networks.trial_losses(loss, stack(x[trials, index]), y[trials, index])
+            chosen = (best.trials.unsqueeze(1) * y.shape[1] + index).flatten()
+            batch = rows.index_select(0, chosen).view(*index.shape, -1)
+            truth = labels.index_select(0, chosen).view(index.shape)
+            losses = networks.trial_losses(loss, stack(batch), truth)
             losses.sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         stack.eval()
         with torch.no_grad():
             best.step(networks.trial_losses(loss, stack(valid_x), valid_y))
+        kept = best.drop_finished(optimizer)
+        if kept is not None:
+            valid_x, valid_y = valid_x[kept], valid_y[kept]
         epochs += 1
     best.restore()
     seconds = (perf_counter() - start) / len(seeds)
