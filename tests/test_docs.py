@@ -9,9 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from mkdocs.config import load_config
-from typer.main import get_command
 
-from evalign.cli._app import app
+from evalign.cli._app import build_command
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -69,7 +68,7 @@ PAGES = [page for page in sorted(DOCS.rglob("*.md")) if any(console_commands(pag
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_every_command_of_a_page_is_valid(page):
-    commands = get_command(app).commands
+    commands = build_command().commands
     for name, *arguments in console_commands(page):
         commands[name].make_context(name, arguments)  # reads the arguments as a run would, and does not run
 
@@ -78,7 +77,7 @@ def test_every_option_of_the_command_line_page_exists():
     sections = re.split(r"^## ", (DOCS / "guide/command-line.md").read_text(), flags=re.M)[1:]
     by_title = {section.splitlines()[0].lower(): section for section in sections}
     listed = 0
-    for name, command in get_command(app).commands.items():
+    for name, command in build_command().commands.items():
         rows = re.findall(r"^\| (`--.*?) \| ", by_title.get(name, ""), re.M)
         options = {option for row in rows for option in re.findall(r"--[a-z-]+", row)}
         assert options <= {option for parameter in command.params for option in parameter.opts}, name

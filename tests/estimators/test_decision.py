@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
@@ -234,7 +235,8 @@ def test_pandas_grid_search_clone_pickle():
 
 def test_many_jobs_give_the_same_rule():
     X, y = rare()
-    one, two = (MetricDecision(GaussianNB(), n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))
+    with parallel_config("threading"):
+        one, two = (MetricDecision(GaussianNB(), n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))
     assert one.rule_.threshold == two.rule_.threshold
 
 

@@ -22,7 +22,7 @@ import evalign as ev
 from evalign import metrics
 from evalign._files import read_bundle, write_bundle
 from evalign.decisions import Goal
-from evalign.estimators import MetricDecision, MetricLinear
+from evalign.estimators import MetricDecision, MetricLinear, _logistic
 from evalign.estimators._candidates import CANDIDATES, Blend, FoldScores, get_offsets
 from evalign.estimators._logistic import LinearRows, MetricObjective, fit_logistic
 from evalign.estimators._offsets import fit_offsets
@@ -35,7 +35,8 @@ FAILURES |= {"check_classifiers_train": RULE}
 
 
 @parametrize_with_checks([MetricLinear(cv=2, random_state=0)], expected_failed_checks=lambda model: FAILURES)
-def test_check(estimator, check):
+def test_check(estimator, check, monkeypatch):
+    monkeypatch.setattr(_logistic, "ITERATIONS", 3)  # the checks are about conventions, not about the optimum
     if "representation_invariance" in str(check) or "sparse_array" in str(check):
         pytest.skip("it takes long; other checks have lists, arrays and sparse matrices")
     check(estimator)

@@ -183,7 +183,7 @@ def test_vmap_over_models_and_targets():
 
 @pytest.mark.parametrize(
     ("task", "memory"),
-    [("multiclass", 0.0), ("multiclass", 0.9), ("pair", 0.9), ("binary", 0.9), ("multilabel", 0.9)],
+    [("multiclass", 0.0), ("binary", 0.9), ("multilabel", 0.9)],
 )
 def test_compiled_equals_eager(task, memory):
     """The graph is traced whole and run by PyTorch's own backend, so no compiler is needed."""
@@ -243,11 +243,10 @@ def test_training_on_a_metric_wins_on_that_metric_and_approaches_its_optimum():
         assert scores[name] >= best - 0.03, (name, scores[name], best)
 
 
-@pytest.mark.parametrize("name", ["mcc", "fbeta(beta=[1, 2, 1, 3])", "cost([[0, 1, 2, 3]] * 4)"])
+@pytest.mark.parametrize("name", ["mcc", "fbeta(beta=[1, 2, 1, 3])"])
 def test_a_whole_training_step_is_one_graph(name):
-    metric = metrics.cost([[0, 1, 2, 3]] * 4) if name.startswith("cost") else name
     torch.manual_seed(0)
-    model, loss = torch.nn.Linear(5, 4), MetricLoss(metric, memory=0.5, anchor=0.1)
+    model, loss = torch.nn.Linear(5, 4), MetricLoss(name, memory=0.5, anchor=0.1)
     other, plain = copy.deepcopy(model), copy.deepcopy(loss)
     x, y = torch.randn(32, 5), torch.arange(32) % 4
 

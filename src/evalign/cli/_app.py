@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -430,3 +431,9 @@ def reproduce(
         table=table, scale=scale, jobs=jobs, seed=seed, storage=storage, out=out
     )
     _reproduce.run(_console(as_json, quiet), options)
+
+
+@cache  # typer reads all signatures, which takes longer than many a command
+def build_command() -> Any:
+    """The command with all its subcommands."""
+    return typer.main.get_command(app)

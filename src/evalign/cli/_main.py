@@ -116,13 +116,13 @@ def _end_workers() -> None:
 
 
 def _run(words: list[str]) -> int:
-    from evalign.cli._app import app
+    from evalign.cli._app import build_command
 
     _buffer_stdout()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a name is not an error
     try:
-        status = app(words, prog_name="evalign", standalone_mode=False)
+        status = build_command()(words, prog_name="evalign", standalone_mode=False)
     except EscapedError as escaped:
         raise escaped.error from None
     if status == STOPPED:  # how typer reports Ctrl-C before a command runs
