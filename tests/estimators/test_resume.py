@@ -5,6 +5,7 @@ import signal
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -108,7 +109,8 @@ def test_bags_average_logits_and_validate_every_row_once():
     table = torch.from_numpy(model.scaler_.transform(x).astype(np.float32))
     logits = torch.stack([network.eval()(table) for network in model.networks_]).mean(0).detach().numpy()
     np.testing.assert_allclose(model.decision_function(x), logits[:, 1] - logits[:, 0], rtol=1e-4, atol=1e-5)
-    again = ev.MetricClassifier("f1", strategy="cross_entropy", n_jobs=2, **small).fit(x, y)
+    with joblib.parallel_config("multiprocessing"):  # forked, so that nothing is imported again
+        again = ev.MetricClassifier("f1", strategy="cross_entropy", n_jobs=2, **small).fit(x, y)
     np.testing.assert_allclose(again.decision_function(x), model.decision_function(x), rtol=1e-4, atol=1e-5)
 
 

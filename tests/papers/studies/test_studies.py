@@ -118,7 +118,7 @@ def test_two_processes_share_a_study(script, run, storage, trials, tmp_path, uni
 
 
 def test_a_killed_study_resumes(script, run, storage, trials, tmp_path, uninterrupted):
-    worker = script(SCRIPT, storage, tmp_path / "out", 0.4)
+    worker = script(SCRIPT, storage, tmp_path / "out", 0.2)
     wait_for(trials, 3, worker)
     worker.ended(signal.SIGKILL)
     done = {trial.number: trial.datetime_complete for trial in trials() if trial.state == TrialState.COMPLETE}
@@ -131,7 +131,7 @@ def test_a_killed_study_resumes(script, run, storage, trials, tmp_path, uninterr
 
 
 def test_a_point_interrupted_by_ctrl_c_is_run_again(script, run, storage, trials, tmp_path, uninterrupted):
-    worker = script(SCRIPT, storage, tmp_path / "out", 0.4)
+    worker = script(SCRIPT, storage, tmp_path / "out", 0.2)
     wait_for(trials, 2, worker)
     assert worker.ended(signal.SIGINT)[0] == 130
     interrupted = [trial for trial in trials() if "interrupted" in trial.user_attrs]

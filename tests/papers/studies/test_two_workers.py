@@ -11,7 +11,7 @@ from evalign.papers import reproduce
 
 def test_two_workers_share_a_study_and_run_each_point_once(script, postgresql, trials, tmp_path):
     url, toys = postgresql, Path(__file__).parents[1] / "toys.py"
-    workers = [script(toys, url, tmp_path / "out", 0.5, stdout=tmp_path / f"{number}") for number in range(2)]
+    workers = [script(toys, url, tmp_path / "out", 0.2, stdout=tmp_path / f"{number}") for number in range(2)]
     assert [worker.wait() for worker in workers] == [0, 0]
     assert [(tmp_path / f"{number}").read_text() for number in range(2)] == ["done\n", "done\n"]
     complete = [trial for trial in trials(url=url) if trial.state == TrialState.COMPLETE]
