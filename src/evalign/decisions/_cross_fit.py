@@ -88,20 +88,20 @@ def _deal(y: Indices, k: int, seed: int) -> Indices:
 
 
 def _as_mass(share: Floats, goal: Goal) -> Floats:
-    """What each row adds to the true classes: (n, 1, d), or (n, L, 2) for labels."""
-    return np.stack([1 - share, share], axis=2) if goal.labels else share[:, None]
+    """What each row adds to the true classes: (1, n, d), or (L, n, 2) for labels."""
+    return np.stack([1 - share.T, share.T], axis=2) if goal.labels else share[None]
 
 
 def _value(goal: Goal, mass: Floats, weight: Floats, predicted: Indices) -> tuple[float, Floats]:
     """The metric (higher is better) of predictions, and what each row contributes to it at the margin."""
-    mass = mass * weight[:, None, None]
-    decided = np.eye(mass.shape[2])[predicted.reshape(len(mass), -1)]
-    matrix = torch.from_numpy(np.einsum("ngi,ngj->gij", mass, decided, optimize=True))
+    mass = mass * weight[:, None]
+    decided = np.eye(mass.shape[2])[predicted.reshape(len(weight), -1).T]
+    matrix = torch.from_numpy(mass.swapaxes(1, 2) @ decided)
     with torch.inference_mode(False), torch.enable_grad():
         point = matrix.clone().requires_grad_()
         value = goal.metric.over_labels(point) if goal.labels else goal.metric(point[0])
         gradient = torch.zeros_like(point)
         if value.requires_grad:
             (gradient,) = torch.autograd.grad(value, point, materialize_grads=True)
-    worth = np.einsum("ngi,gij,ngj->n", mass, gradient.numpy(), decided, optimize=True)
+    worth = (mass @ gradient.numpy() * decided).sum((0, 2))
     return goal.metric.sign * value.item(), goal.metric.sign * np.asarray(worth)

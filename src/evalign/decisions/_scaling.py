@@ -112,10 +112,10 @@ def _newton_step(
     gradient[:, 0] = (gap * scores).sum((1, 2))
     gradient[:, 1:] = gap.sum(1) + ridge[:, None] * line[:, 1:]
     mass = p * share[:, :, None]
-    mean = (p * scores).sum(2, keepdims=True)
+    moment = mass * (scores - (p * scores).sum(2, keepdims=True))
     hessian = np.zeros((sets, d + 1, d + 1))
-    hessian[:, 0, 0] = (mass * scores * (scores - mean)).sum((1, 2)) + 1e-12
-    hessian[:, 0, 1:] = hessian[:, 1:, 0] = (mass * (scores - mean)).sum(1)
+    hessian[:, 0, 0] = (moment * scores).sum((1, 2)) + 1e-12
+    hessian[:, 0, 1:] = hessian[:, 1:, 0] = moment.sum(1)
     hessian[:, 1:, 1:] = -mass.swapaxes(1, 2) @ p
     places = np.arange(1, d + 1)
     hessian[:, places, places] += mass.sum(1) + ridge[:, None]

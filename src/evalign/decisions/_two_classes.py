@@ -53,6 +53,8 @@ def add_random_rows(matrices: Tensor, weight: Floats, number: float) -> Tensor:
     tensor([[[92.7000,  2.7000],
              [ 8.3000,  2.3000]]])
     """
+    if not number:
+        return matrices
     actual = matrices.sum(-1, keepdim=True)
     return matrices + number * float(weight @ weight / weight.sum()) * actual / actual.sum(-2, keepdim=True)
 
