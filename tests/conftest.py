@@ -37,6 +37,7 @@ GROUPS = (
     ),
     ("tests/reports/",),
     ("adversarial",),  # every worker would compile the solver again
+    ("test_against_sklearn",),
 )
 
 

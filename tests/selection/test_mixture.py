@@ -79,16 +79,25 @@ def as_scores_of(p):
     return np.stack([as_scores(own, True, False) for own in p])
 
 
-def test_weights_are_half_equal_and_half_the_most_likely():
+@pytest.mark.parametrize(("rare", "equal"), [(0, 0.5), (60, 0.5), (100, 0.5), (125, 0.4), (500, 0.1)])
+@pytest.mark.parametrize("labels", [False, True])
+def test_equal_weights_have_a_smaller_share_if_there_are_more_rows_of_every_class(rare, equal, labels):
+    y = np.repeat([0, 1], [1000 - rare, rare])
+    scores = RANDOM.normal(size=(4, 1000, 2)) + 2 * np.eye(2)[y]  # equally good, and independent
+    p = softmax(scores, axis=2)
+    truth = np.stack([y, 1 - y], axis=1) if labels else y
+    likely = maximize_likelihood(p, truth, None)
+    useful = likely >= 0.01
+    wanted = (1 - equal) * likely * useful / likely[useful].sum() + equal * useful / useful.sum()
+    np.testing.assert_allclose(choose_weights(p, HeldOutScores(scores, truth)), wanted)
+
+
+def test_at_most_max_models_have_a_weight():
     y = RANDOM.integers(0, 2, 400)
-    scores = RANDOM.normal(size=(4, 400, 2)) + 2 * np.eye(2)[y]  # equally good, and independent
-    p = np.exp(scores) / np.exp(scores).sum(2, keepdims=True)
+    p = softmax(RANDOM.normal(size=(4, 400, 2)) + 2 * np.eye(2)[y], axis=2)
     held_out = HeldOutScores(as_scores_of(p), y)
-    likely = maximize_likelihood(p, y, None)
-    assert (likely > 0.01).all()
-    np.testing.assert_allclose(choose_weights(p, held_out), likely / 2 + 1 / 8)
     two = choose_weights(p, held_out, max_models=2)
-    best = np.sort(np.argsort(-likely)[:2])
+    best = np.sort(np.argsort(-choose_weights(p, held_out))[:2])
     np.testing.assert_array_equal(np.flatnonzero(two), best)
     np.testing.assert_allclose(two[best], choose_weights(p[best], held_out.only(best)))
 

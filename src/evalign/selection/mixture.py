@@ -22,6 +22,8 @@ from evalign.metrics import label_confusion
 SMALLEST = 1e-4
 #: Members whose most likely weight is smaller are dropped.
 LEAST_WEIGHT = 0.01
+#: Equal weights have a share of one half, or of this many rows if there are more than twice as many.
+EQUAL_ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +144,31 @@ def decide(p: Floats, held_out: HeldOutScores, goal: Goal, classes: NDArray[Any]
 
 
 def choose_weights(p: Floats, held_out: HeldOutScores, max_models: int | None = None) -> Floats:
-    """Weight members by the mean of the most likely weights and equal ones.
+    """Weight members by a mean of the most likely weights and equal ones.
 
     The most likely weights alone rely too much on few members where rows are few. Equal weights go to those
-    only that have some likelihood, so that a member that knows nothing gets nothing.
+    only that have some likelihood, so that a member that knows nothing gets nothing. As many rows are
+    counted as there would be if every class were as rare as the rarest.
     """
     members = np.arange(len(p))
+    equal = min(0.5, EQUAL_ROWS / max(1, _count_rarest(held_out)))
     while True:
         likely = maximize_likelihood(p[members], held_out.y, held_out.weight)
         useful = likely >= LEAST_WEIGHT
         weights = np.zeros(len(p))
-        weights[members] = (likely * useful / (likely @ useful) + useful / useful.sum()) / 2
+        weights[members] = (1 - equal) * likely * useful / (likely @ useful) + equal * useful / useful.sum()
         if max_models is None or useful.sum() <= max_models:
             return weights
         members = np.sort(np.argsort(-weights, kind="stable")[:max_models])
+
+
+def _count_rarest(held_out: HeldOutScores) -> int:
+    """The rows of the rarest class, or side of a label, times the number of classes."""
+    y, classes = held_out.y, held_out.scores.shape[2]
+    if held_out.has_labels:
+        positive = y.sum(0)
+        return int(2 * np.minimum(positive, len(y) - positive).min())
+    return int(classes * np.bincount(y, minlength=classes).min())
 
 
 def name_classes(goal: Goal, classes: NDArray[Any]) -> Goal:
