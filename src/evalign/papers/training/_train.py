@@ -121,10 +121,8 @@ def _train_stack(
         stack.parameters(), lr=setting["learning_rate"], weight_decay=task.weight_decay
     )
     best = BestTrials(stack, setting["patience"])
-    rows, labels = (
-        x.flatten(0, 1),
-        y.flatten(),
-    )  # `index_select` takes a fifth of the time of x[trials, index]
+    # `index_select` of flat rows takes a fifth of the time of x[trials, index].
+    rows, labels = x.flatten(0, 1), y.flatten()
     start, epochs = perf_counter(), 0
     while epochs < setting["max_epochs"] and not best.done:
         stack.train()
