@@ -70,7 +70,8 @@ ABLATION = PaperTable(
         "The row EAST has r = 0.8, a floor of 0.02, and batches of 256 rows (64 images). Each row below it "
         "changes one thing, which its name says; 'threshold 1/d' is to be compared with 'not annealed', and "
         "'aligned' is CE first, anchor 0.3 and memory 0.9 together, with weights chosen by the hard metric.",
-        "For two classes the dynamic threshold is always 0.5 = 1/d: both rows are the same training.",
+        "For two classes the dynamic threshold is always 0.5 = 1/d: both rows are the same training, up to "
+        "rounding, and differ by chance only.",
         "Rows of a trial share their split and their initial weights.",
         "Caltech256 are CLIP features of 7,556 images; CIFAR-10 may be a subset, and its network is Tiny "
         "Darknet at the scales small and medium.",
