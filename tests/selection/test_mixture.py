@@ -90,6 +90,11 @@ def test_equal_weights_have_a_smaller_share_if_there_are_more_rows_of_every_clas
     useful = likely >= 0.01
     wanted = (1 - equal) * likely * useful / likely[useful].sum() + equal * useful / useful.sum()
     np.testing.assert_allclose(choose_weights(p, HeldOutScores(scores, truth)), wanted)
+    once = [*range(500), *range(1000 - rare, 1000)]  # fewer rows of the common class, with all its weight
+    weight = np.where(y[once] == 0, (1000 - rare) / 500, 1.0)
+    held_out = HeldOutScores(scores[:, once], truth[once], weight)
+    likely = maximize_likelihood(p[:, once], truth[once], weight)
+    assert choose_weights(p[:, once], held_out) == pytest.approx((1 - equal) * likely + equal / 4, abs=0.01)
 
 
 def test_at_most_max_models_have_a_weight():

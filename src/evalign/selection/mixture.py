@@ -151,7 +151,7 @@ def choose_weights(p: Floats, held_out: HeldOutScores, max_models: int | None = 
     counted as there would be if every class were as rare as the rarest.
     """
     members = np.arange(len(p))
-    equal = min(0.5, EQUAL_ROWS / max(1, _count_rarest(held_out)))
+    equal = min(0.5, EQUAL_ROWS / max(1.0, _count_rarest(held_out)))
     while True:
         likely = maximize_likelihood(p[members], held_out.y, held_out.weight)
         useful = likely >= LEAST_WEIGHT
@@ -162,13 +162,14 @@ def choose_weights(p: Floats, held_out: HeldOutScores, max_models: int | None = 
         members = np.sort(np.argsort(-weights, kind="stable")[:max_models])
 
 
-def _count_rarest(held_out: HeldOutScores) -> int:
-    """The rows of the rarest class, or side of a label, times the number of classes."""
+def _count_rarest(held_out: HeldOutScores) -> float:
+    """The rows (by weight) of the rarest class, or side of a label, times the number of classes."""
     y, classes = held_out.y, held_out.scores.shape[2]
+    weight = np.ones(len(y)) if held_out.weight is None else held_out.weight
     if held_out.has_labels:
-        positive = y.sum(0)
-        return int(2 * np.minimum(positive, len(y) - positive).min())
-    return int(classes * np.bincount(y, minlength=classes).min())
+        positive = weight @ y
+        return float(2 * np.minimum(positive, weight.sum() - positive).min())
+    return float(classes * np.bincount(y, weight, classes).min())
 
 
 def name_classes(goal: Goal, classes: NDArray[Any]) -> Goal:
