@@ -37,7 +37,7 @@ GROUPS = (
     ),
     ("tests/reports/",),
     ("adversarial",),  # every worker would compile the solver again
-    ("test_against_sklearn",),
+    ("test_against_sklearn",),  # and compute the values of scikit-learn again
 )
 
 

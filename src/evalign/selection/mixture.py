@@ -22,7 +22,7 @@ from evalign.metrics import label_confusion
 SMALLEST = 1e-4
 #: Members whose most likely weight is smaller are dropped.
 LEAST_WEIGHT = 0.01
-#: Equal weights have a share of one half, or of this many rows if there are more than twice as many.
+#: The share of equal weights is that of this many among all rows, but at most one half.
 EQUAL_ROWS = 100
 
 
@@ -147,8 +147,8 @@ def choose_weights(p: Floats, held_out: HeldOutScores, max_models: int | None = 
     """Weight members by a mean of the most likely weights and equal ones.
 
     The most likely weights alone rely too much on few members where rows are few. Equal weights go to those
-    only that have some likelihood, so that a member that knows nothing gets nothing. As many rows are
-    counted as there would be if every class were as rare as the rarest.
+    only that have some likelihood, so that a member that knows nothing gets nothing. Rows are counted as if
+    every class were as rare as the rarest.
     """
     members = np.arange(len(p))
     equal = min(0.5, EQUAL_ROWS / max(1.0, _count_rarest(held_out)))
