@@ -15,6 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 from evalign import AutoClassifier
 from evalign.selection._deadline import stop_after
 from evalign.selection.folds import LATE, Clock, FoldModel, FoldTask, Schedule, as_seconds
+from evalign.selection.members import MEMBERS
+from evalign.selection.problem import Problem
 
 X, Y = make_classification(150, 5, weights=[0.7], flip_y=0.05, random_state=0)
 METHODS = {"bayes": GaussianNB(), "logistic": LogisticRegression()}
@@ -54,6 +56,18 @@ def test_a_member_is_begun_only_if_all_its_folds_fit():
     assert schedule.clock.now == 20 <= 27
     # Its cost of 10 is a guess: a fold of `a` took 2 s, so five folds take 100 s.
     assert schedule.left_out == {"dear": "it needs about 100 s more, and 17 s are left"}
+
+
+def test_the_guess_for_a_forest_is_not_misled_by_boosting_a_tree_per_class():
+    problem = Problem.check(np.zeros((20, 1)), np.arange(20) % 10)
+    costs = {name: MEMBERS[name].guess_cost(problem) for name in ("lightgbm", "extra_trees")}
+    schedule = Schedule(costs, 5, Stopwatch(20.0))
+    done = simulate(schedule, {"lightgbm": 2.7, "extra_trees": 0.7})  # as measured with 10 classes
+    assert [member for member, _ in done] == ["lightgbm"] * 5 + ["extra_trees"] * 5
+    labels = Problem.check(np.zeros((20, 1)), np.arange(60).reshape(20, 3) % 2)
+    two = Problem.check(np.zeros((20, 1)), np.arange(20) % 2)
+    assert MEMBERS["lightgbm"].guess_cost(labels) == 3 * MEMBERS["lightgbm"].guess_cost(two)
+    assert MEMBERS["extra_trees"].guess_cost(labels) == MEMBERS["extra_trees"].guess_cost(two)
 
 
 def test_a_member_that_takes_longer_than_expected_is_given_up():

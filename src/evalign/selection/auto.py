@@ -244,7 +244,7 @@ class AutoClassifier(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore
             for name, build in builders.items() for fold, split in enumerate(splits)
         }  # fmt: skip
         store = None if self.checkpoint is None else FoldStore.open(self.checkpoint, problem.identity)
-        costs = {name: MEMBERS[name].cost if name in MEMBERS else 1.0 for name in builders}
+        costs = {name: MEMBERS.get(name, MEMBERS["lightgbm"]).guess_cost(problem) for name in builders}
         schedule = Schedule(costs, len(splits), clock, effective_n_jobs(self.n_jobs))
         results: dict[str, dict[int, FoldModel]] = {name: {} for name in builders}
         judged: dict[str, Judged] = {}

@@ -25,13 +25,25 @@ from evalign.selection.problem import Problem
 
 @dataclass(frozen=True)
 class Member(Method):
-    """A method with what one fold of it costs, as a multiple of LightGBM's time; only a first guess.
+    """A method with what one fold of it costs for two classes, as a multiple of LightGBM's time.
 
-    `package` is what it needs beyond evalign's own dependencies; without it, it is not used by default.
+    It is only a first guess, until the first fold is measured.
+
+    Attributes:
+        cost: The multiple.
+        has_tree_per_class: Whether every round has a tree for each class, so that it costs more, the more
+            classes there are; a forest, or a network, hardly does.
+        package: What it needs beyond evalign's own dependencies; without it, it is not used by default.
     """
 
     cost: float = 1.0
+    has_tree_per_class: bool = False
     package: str | None = None
+
+    def guess_cost(self, problem: Problem) -> float:
+        """The cost for this many classes, or labels."""
+        n_problems = len(problem.classes) / (1 if problem.is_multilabel else 2)
+        return self.cost * n_problems if self.has_tree_per_class else self.cost
 
 
 def _build_forest(kind: Any, rows_per_leaf: int, problem: Problem, random_state: Any) -> Any:
@@ -63,19 +75,19 @@ _RANDOM = {"extra_trees": True, "feature_fraction": 0.6, "bagging_fraction": 0.8
 #: Every named member, in the order in which they pay. Forests with leaves of one row are best where classes
 #: are separate, those with larger leaves where they overlap: there is one of each.
 MEMBERS: dict[str, Member] = {
-    "lightgbm": Member("LightGBM, stopped early", partial(build_booster, _PLAIN), 1.0),
+    "lightgbm": Member("LightGBM, stopped early", partial(build_booster, _PLAIN), 1.0, True),
     "extra_trees": Member("extremely randomized trees", partial(_build_forest, ExtraTreesClassifier, 1), 1.4),
     "logistic": Member("logistic regression", _build_logistic, 0.2),
     "random_forest": Member("a random forest", partial(_build_forest, RandomForestClassifier, 4), 2.0),
-    "catboost": Member("CatBoost, stopped early", _build_catboost, 6.0, package="catboost"),
+    "catboost": Member("CatBoost, stopped early", _build_catboost, 6.0, True, package="catboost"),
     "lightgbm_random": Member(
         "LightGBM with random splits, columns and rows",
-        partial(build_booster, {**_PLAIN, "params": _RANDOM}), 1.2,
+        partial(build_booster, {**_PLAIN, "params": _RANDOM}), 1.2, True,
     ),
     "network": Member(
         "a network on cross-entropy", partial(build_network, "cross_entropy", False), 2.5
     ),
-    "booster": Member("LightGBM boosted on the metric", partial(build_booster, {"n_bags": 1}), 1.6),
+    "booster": Member("LightGBM boosted on the metric", partial(build_booster, {"n_bags": 1}), 1.6, True),
     "aligned": Member("a network on the metric", partial(build_network, "aligned", False), 10.0),
 }  # fmt: skip
 
