@@ -24,7 +24,7 @@ from evalign.estimators._validation import ValidationRows
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: The fraction of the rows that stops the rounds, if there are no validation data.
+#: The fraction of the rows that stops the rounds when no validation data is given.
 HELD_OUT = 0.15
 #: The rows that are predicted at a time, to bound memory.
 BLOCK = 4096

@@ -128,7 +128,7 @@ class _SampledRows:
         return np.concatenate(self.truths)
 
     def take(self, size: int) -> _SampledRows:
-        """About so many of the rows, in proportion from every part."""
+        """About `size` of the rows, taken from every part in proportion."""
         sizes = [min(len(own), max(1, -(-size * len(own) // self.size))) for own in self.truths]
         frames = tuple(frame.iloc[:n] for frame, n in zip(self.frames, sizes, strict=True))
         truths = tuple(own[:n] for own, n in zip(self.truths, sizes, strict=True))

@@ -31,19 +31,20 @@ class Member(Method):
 
     Attributes:
         cost: The multiple.
-        has_tree_per_class: Whether every round has a tree for each class, so that it costs more, the more
-            classes there are; a forest, or a network, hardly does.
+        grows_with_classes: Whether the time is proportional to the number of classes, as that of boosted
+            trees is; that of a forest, or of a network, hardly depends on it.
         package: What it needs beyond evalign's own dependencies; without it, it is not used by default.
     """
 
     cost: float = 1.0
-    has_tree_per_class: bool = False
+    grows_with_classes: bool = False
     package: str | None = None
 
     def guess_cost(self, problem: Problem) -> float:
-        """The cost for this many classes, or labels."""
-        n_problems = len(problem.classes) / (1 if problem.is_multilabel else 2)
-        return self.cost * n_problems if self.has_tree_per_class else self.cost
+        """The cost for the number of classes: a label costs as much as two of them."""
+        if not self.grows_with_classes:
+            return self.cost
+        return self.cost * len(problem.classes) / (1 if problem.is_multilabel else 2)
 
 
 def _build_forest(kind: Any, rows_per_leaf: int, problem: Problem, random_state: Any) -> Any:
@@ -75,19 +76,25 @@ _RANDOM = {"extra_trees": True, "feature_fraction": 0.6, "bagging_fraction": 0.8
 #: Every named member, in the order in which they pay. Forests with leaves of one row are best where classes
 #: are separate, those with larger leaves where they overlap: there is one of each.
 MEMBERS: dict[str, Member] = {
-    "lightgbm": Member("LightGBM, stopped early", partial(build_booster, _PLAIN), 1.0, True),
+    "lightgbm": Member(
+        "LightGBM, stopped early", partial(build_booster, _PLAIN), 1.0, grows_with_classes=True
+    ),
     "extra_trees": Member("extremely randomized trees", partial(_build_forest, ExtraTreesClassifier, 1), 1.4),
     "logistic": Member("logistic regression", _build_logistic, 0.2),
     "random_forest": Member("a random forest", partial(_build_forest, RandomForestClassifier, 4), 2.0),
-    "catboost": Member("CatBoost, stopped early", _build_catboost, 6.0, True, package="catboost"),
+    "catboost": Member(
+        "CatBoost, stopped early", _build_catboost, 6.0, grows_with_classes=True, package="catboost"
+    ),
     "lightgbm_random": Member(
         "LightGBM with random splits, columns and rows",
-        partial(build_booster, {**_PLAIN, "params": _RANDOM}), 1.2, True,
+        partial(build_booster, {**_PLAIN, "params": _RANDOM}), 1.2, grows_with_classes=True,
     ),
     "network": Member(
         "a network on cross-entropy", partial(build_network, "cross_entropy", False), 2.5
     ),
-    "booster": Member("LightGBM boosted on the metric", partial(build_booster, {"n_bags": 1}), 1.6, True),
+    "booster": Member(
+        "LightGBM boosted on the metric", partial(build_booster, {"n_bags": 1}), 1.6, grows_with_classes=True
+    ),
     "aligned": Member("a network on the metric", partial(build_network, "aligned", False), 10.0),
 }  # fmt: skip
 
