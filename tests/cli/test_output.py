@@ -163,6 +163,18 @@ class TestReproduce:
         assert wanted.items() <= arguments.items()
         assert run("reproduce", "btg-table4").out.split() == ["a.md", "a.csv"]
 
+    def test_partial(self, run, fail, replace_run):
+        outcome = self.outcome(True)
+        outcome.results.complete = False
+        arguments = replace_run(outcome)
+        ran = run("reproduce", "btg-table4", "--partial")
+        assert (ran.status, ran.out.split()) == (0, ["a.md", "a.csv"])
+        assert arguments["partial"]
+        replace_run(self.outcome(False))
+        assert fail("reproduce", "btg-table4", "--partial", status=1).endswith(
+            "btg-table4: nothing is done yet."
+        )
+
     def test_incomplete(self, run, replace_run):
         replace_run(self.outcome(False))
         ran = run("reproduce", "btg-table4", "--quiet")

@@ -1,9 +1,13 @@
 """`reproduce` and `find`: names, files, the progress bar and interruptions."""
 
+from dataclasses import replace
+
 import pytest
-from toys import TOY
+from toys import SETTINGS, TOY
 
 from evalign.papers import FIGURES, TABLES, _reproduce, find, reproduce
+from evalign.papers.studies import _workers
+from evalign.papers.tables import PaperData, Scale
 
 
 @pytest.fixture
@@ -39,11 +43,35 @@ def test_a_table_is_run_by_its_name(toy, run, tmp_path, capsys):
     assert "left]" in err
 
 
-def test_what_is_done_so_far_is_written_without_running(toy, run, trials):
+def test_nothing_is_written_while_nothing_is_done(toy, run, trials):
     result = run(toy, partial=True)
     assert not result.results.complete
-    assert "- Not finished: F1* on mammography." in result.files[0].read_text()
+    assert result.files == ()
     assert trials() == []
+
+
+def test_what_is_done_so_far_is_written_without_running(run, trials, monkeypatch):
+    scale = Scale(1, {**SETTINGS, "learning_rate": 0.01})
+    data = (*TOY.data, PaperData("synthetic linear", "Synthetic", "linear"))
+    table = replace(TOY, data=data, rows=TOY.rows[1:], small=scale)
+    run_point = _workers.run_point
+
+    def stop_at_the_second_dataset(table, point, seed):
+        if point.data != "mammography":
+            raise KeyboardInterrupt
+        return run_point(table, point, seed)
+
+    monkeypatch.setattr(_workers, "run_point", stop_at_the_second_dataset)
+    with pytest.raises(KeyboardInterrupt):
+        run(table)
+    count = len(trials())
+    result = run(table, partial=True)
+    page = result.files[0].read_text()
+    assert not result.results.complete
+    assert "## Mammography" in page
+    assert "## Synthetic" not in page
+    assert "- Left out, since its trials are not complete: synthetic linear.\n" in page
+    assert len(trials()) == count
 
 
 def test_an_interruption_is_raised_and_nothing_is_written(toy, run, monkeypatch, tmp_path):

@@ -420,6 +420,9 @@ def reproduce(
     out: Annotated[
         str | None, typer.Option(help="The folder for the files.", show_default="docs/results")
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Write what is done so far, and run nothing.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -428,7 +431,7 @@ def reproduce(
     from evalign.cli import _reproduce
 
     options = _reproduce.ReproduceOptions(
-        table=table, scale=scale, jobs=jobs, seed=seed, storage=storage, out=out
+        table=table, scale=scale, jobs=jobs, seed=seed, storage=storage, out=out, partial=partial
     )
     _reproduce.run(_console(as_json, quiet), options)
 

@@ -22,6 +22,7 @@ class ReproduceOptions:
     seed: int
     storage: str | None
     out: str | None
+    partial: bool
 
 
 def run(console: Console, options: ReproduceOptions) -> None:
@@ -40,7 +41,7 @@ def run(console: Console, options: ReproduceOptions) -> None:
         reproduction = papers.reproduce(
             table, scale=options.scale, jobs=options.jobs, seed=options.seed,
             storage=options.storage or papers.STORAGE, out=options.out or papers.FOLDER,
-            progress=console.is_live,
+            partial=options.partial, progress=console.is_live,
         )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError("Stopped. Finished trials are kept: the same command resumes.") from None
@@ -53,5 +54,7 @@ def run(console: Console, options: ReproduceOptions) -> None:
     console.print_json({"table": table, "files": files, "complete": results.complete})
     for file in files:
         console.print(file)
-    if not results.complete:
+    if options.partial and not files:
+        raise RunError(f"{table}: nothing is done yet.")
+    if not (results.complete or options.partial):
         raise RunError(f"{table} is not complete: the same command resumes.")

@@ -33,7 +33,7 @@ FOLDER = "docs/results"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The results of `reproduce`, and the files it wrote (none if some cells are not done)."""
+    """The results of `reproduce`, and the files it wrote (none if some cells are not done, see `partial`)."""
 
     results: StudyResults
     files: tuple[Path, ...]
@@ -67,7 +67,8 @@ def reproduce(
         seed: The seed of the split and of all trials.
         storage: The SQLAlchemy URL of the database that stores the results, a SQLite file by default.
         out: The folder for the files.
-        partial: Write the files of what is done so far, without running anything.
+        partial: Write the files of what is done so far, without running anything and without the datasets
+            of which nothing is done.
         progress: Show a progress bar on standard error.
         interval: Seconds between the heartbeats of a worker.
         grace: Seconds without a heartbeat after which a worker is considered dead and its point run again.
@@ -87,9 +88,10 @@ def reproduce(
                 queue.fill()
                 _run(job, queue, jobs, progress)
             results = collect_results(plan, queue.progress(), missing)
+            results = results.drop_unstarted() if partial else results
     else:  # a figure of formulas needs no storage
         results = StudyResults(plan, {}, {})
-    if not (results.complete or partial):
+    if not (results.complete or (partial and results.cells)):
         return Reproduction(results, ())
     if isinstance(target, PaperFigure):
         return Reproduction(results, write_figure(target, results, Path(out)))

@@ -174,6 +174,8 @@ def list_problems(results: StudyResults) -> Iterator[str]:
     """Yield what is missing, unfinished or failed."""
     for name, instruction in results.missing.items():
         yield f"Left out, since its data is not on this machine: {name}. {instruction}"
+    for name in results.unstarted:
+        yield f"Left out, since its trials are not complete: {name}."
     for (data, row), cell in results.cells.items():
         if not cell.done:
             yield f"Not finished: {row} on {data}."

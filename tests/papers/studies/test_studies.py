@@ -104,6 +104,35 @@ def test_trials_run_at_the_setting_with_the_lowest_validation_loss(finished, sto
     assert [point["seeds"] for point in runs] == [[1], [2]]
 
 
+def test_settings_are_compared_with_those_of_the_grid_and_run_without(run, trials):
+    settings = {**TOY.small.settings, "floor": 0.1}
+    metric, ce = PaperRow("F1*", "metric", {"metric": "f1"}), PaperRow("CE", "ce")
+    table = replace(TOY, rows=(metric, ce), small=Scale(1, settings, grid={"floor": 0.2}))
+    run(table)
+    points = [trial.user_attrs["point"] for trial in trials()]
+    floors = {(point["stage"], point["rows"][0]): point["setting"].get("floor") for point in points}
+    assert floors == {
+        ("grid", "F1*"): 0.2,
+        ("trial", "F1*"): 0.1,
+        ("grid", "CE"): None,
+        ("trial", "CE"): None,
+    }
+    assert Counter(point["stage"] for point in points) == {"grid": 4, "trial": 2}
+
+
+def test_a_row_may_take_the_settings_of_another(run, trials):
+    aligned = PaperRow("aligned", "aligned", tuned_as="ce")
+    result = run(replace(TOY, rows=(aligned, PaperRow("CE", "ce")), small=Scale(1, TOY.small.settings)))
+    points = [trial.user_attrs["point"] for trial in trials()]
+    assert Counter((point["stage"], point["rows"][0]) for point in points) == {
+        ("grid", "CE"): 2, ("trial", "CE"): 1, ("trial", "aligned"): 1,
+    }  # fmt: skip
+    first, second = (point["setting"] for point in points if point["stage"] == "trial")
+    assert first == second
+    keys = [trial.user_attrs["key"] for trial in trials()]
+    assert result.results.plan.count_points(keys) == (4, 4)
+
+
 def test_two_processes_share_a_study(script, run, storage, trials, tmp_path, uninterrupted):
     worker = script(SCRIPT, storage, tmp_path / "out", 0.1, 2)
     assert worker.wait() == 0, worker.errors

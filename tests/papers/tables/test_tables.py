@@ -1,6 +1,7 @@
 """The tables as data: the numbers of the papers, and that every row and column can be built."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -198,6 +199,9 @@ def test_the_identity_depends_on_the_work_only():
     assert table.identity("full", 0) != other.identity("full", 0)
     assert table.identity("small", 0) == other.identity("small", 0)
     assert len({table.identity(scale, seed) for scale in ("small", "full") for seed in (0, 1)}) == 4
+    cheaper = replace(table, full=replace(scale, grid={"floor": 0.2}))
+    tuned = replace(table, rows=(PaperRow("r", "ce", tuned_as="ce"),))
+    assert len({one.identity("full", 0) for one in (table, cheaper, tuned)}) == 3
 
 
 def test_lines_of_another_length_are_rejected():

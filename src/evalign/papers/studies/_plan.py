@@ -62,10 +62,20 @@ class StudyPlan:
 
     def grid_points(self, data: PaperData, row: PaperRow) -> list[Point]:
         """Return one point per setting of a cell, or none if there is only one setting."""
+        row = self._tuned_row(data, row)
         settings = self.settings(data, row)
         rows, seeds = self.families[data.name, row.name][:1], (self.seed * 1000,)
-        points = [Point("grid", data.name, rows, setting, seeds) for setting in settings]
+        network = str(settings[0].get("network", data.network))
+        cheaper = self.table.scale(self.scale).grid.items()
+        replaced = {name: value for name, value in cheaper if row.uses(name, network)}
+        points = [Point("grid", data.name, rows, {**setting, **replaced}, seeds) for setting in settings]
         return points if len(points) > 1 else []
+
+    def _tuned_row(self, data: PaperData, row: PaperRow) -> PaperRow:
+        """The row whose settings are compared to choose those of a row: usually itself."""
+        if not row.tuned_as:
+            return row
+        return next(other for place, other in self.cells() if place == data and other.method == row.tuned_as)
 
     def trial_points(self, data: PaperData, row: PaperRow, setting: Mapping[str, Any]) -> list[Point]:
         """Return the trials of a cell: one point for all if they can be trained at once, else one each."""
@@ -86,7 +96,7 @@ class StudyPlan:
             return None
         losses = [_loss(done[point.key]) for point in points]
         best = min(range(len(points)), key=losses.__getitem__)
-        return points[best].setting if losses[best] < math.inf else None
+        return self.settings(data, self._tuned_row(data, row))[best] if losses[best] < math.inf else None
 
     def runnable_points(self, done: Mapping[str, Outcome | None]) -> list[Point]:
         """Return all points that can be run, given those that are done (None: failed)."""
@@ -99,13 +109,12 @@ class StudyPlan:
 
     def count_points(self, done: Collection[str]) -> tuple[int, int]:
         """Return how many points are done, and how many there will be in total."""
-        total = 0
-        n_done = sum(key.startswith("trial") for key in done)
+        total, grid = 0, set()
         for data, row in self._trained_cells():
-            grid = self.grid_points(data, row)
-            total += len(grid) + len(self.trial_points(data, row, self.settings(data, row)[0]))
-            n_done += sum(point.key in done for point in grid)
-        return n_done, total
+            grid |= {point.key for point in self.grid_points(data, row)}
+            total += len(self.trial_points(data, row, self.settings(data, row)[0]))
+        n_done = sum(key.startswith("trial") for key in done) + sum(key in grid for key in done)
+        return n_done, total + len(grid)
 
     def _trained_cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
         """Yield one cell of each family."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,11 +49,24 @@ class StudyResults:
     missing: dict[str, str]
     #: The processor time of all points.
     seconds: float = 0.0
+    #: Datasets that were left out, since no cell of theirs is done.
+    unstarted: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
         """Whether every cell whose data is available is done."""
-        return all(cell.done for cell in self.cells.values())
+        return not self.unstarted and all(cell.done for cell in self.cells.values())
+
+    def drop_unstarted(self) -> StudyResults:
+        """Leave out the datasets of which no cell is done."""
+        started = {data for (data, _), cell in self.cells.items() if cell.done}
+        kept = tuple(name for name in self.plan.data if name in started)
+        return replace(
+            self,
+            plan=replace(self.plan, data=kept),
+            cells={place: cell for place, cell in self.cells.items() if place[0] in started},
+            unstarted=tuple(name for name in self.plan.data if name not in started),
+        )
 
     def paper_number(self, row: PaperRow, data: str, column: PaperColumn) -> Number | None:
         """Return the number that the paper reports, if any."""

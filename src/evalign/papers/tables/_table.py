@@ -63,6 +63,7 @@ class PaperRow:
     With `rule`, decisions are made by a rule fitted on the validation part. With `raw`, the thresholds of
     columns over thresholds are applied to the output of the network, not to its probability. `extra` marks
     rows that are not in the paper. `data` names the datasets the row applies to; None means all of them.
+    With `tuned_as` the row compares no settings: it takes those of the first row with this method.
     """
 
     name: str
@@ -72,6 +73,7 @@ class PaperRow:
     extra: bool = False
     data: tuple[str, ...] | None = None
     raw: bool = False
+    tuned_as: str = ""
 
     def applies_to(self, data: PaperData) -> bool:
         """Whether the row is trained on a dataset."""
@@ -130,7 +132,8 @@ class PaperColumn:
 class Scale:
     """How much is computed: trials per cell, and the settings of all cells, of a dataset or of a row.
 
-    `skip` contains the cells that are not run, as pairs of a dataset (`""`: all of them) and a row.
+    `skip` contains the cells that are not run, as pairs of a dataset (`""`: all of them) and a row. `grid`
+    replaces settings while settings are compared, to save time.
     """
 
     trials: int
@@ -138,6 +141,7 @@ class Scale:
     by_data: Mapping[str, Settings] = field(default_factory=dict)
     by_row: Mapping[str, Settings] = field(default_factory=dict)
     skip: tuple[tuple[str, str], ...] = ()
+    grid: Settings = field(default_factory=dict)
 
     def skips(self, data: str, row: str) -> bool:
         """Whether a cell is not run."""
@@ -201,14 +205,19 @@ class PaperTable:
         work = {name: value for name, value in vars(self.scale(scale)).items() if name != "skip"}
         parts = [
             [dataclasses.asdict(data) for data in self.data],
-            [dataclasses.asdict(row) for row in self.rows],
+            [_drop_empty(dataclasses.asdict(row), "tuned_as") for row in self.rows],
             [dataclasses.asdict(column) for column in self.columns],
-            work,
+            _drop_empty(work, "grid"),
             dataclasses.asdict(self.protocol),
             [self.metric, scale, seed],
         ]
         text = json.dumps(parts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _drop_empty(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """Leave a field out while it is empty: studies that were begun before there was such a field resume."""
+    return {key: value for key, value in fields.items() if key != name or value}
 
 
 def grid_settings(table: PaperTable, scale: str, data: PaperData, row: PaperRow) -> list[dict[str, Any]]:
