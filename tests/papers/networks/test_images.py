@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from evalign.papers.networks import darknet19, darknet_tiny, resnet18, resnet34
+from evalign.papers.networks._resnet import _Conv3x3
 
 ALL = [darknet19, darknet_tiny, resnet18, resnet34]
 
@@ -188,3 +190,18 @@ def test_invalid_sizes(make, argument, value):
 def test_invalid_stem(stem):
     with pytest.raises(ValueError, match="Expected `stem` to be one of .*'small'.*, but got"):
         resnet18(2, stem=stem)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 2), (2, 2), (2, 3), (4, 4)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_of_tiny_maps_equal_the_plain_ones(height, width, stride, layout):
+    layer = _Conv3x3(5, 7, stride).double().to(memory_format=layout)
+    maps = torch.randn(3, 5, height, width, dtype=torch.double, requires_grad=True)
+    wanted = F.conv2d(maps, layer.weight, stride=stride, padding=1)
+    upstream = torch.randn_like(wanted)
+    torch.testing.assert_close(layer(maps), wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad(layer(maps), (maps, layer.weight), upstream),
+        torch.autograd.grad(wanted, (maps, layer.weight), upstream),
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from evalign._errors import check_integer, expected, show
@@ -95,5 +98,43 @@ def _stage(width: int, filters: int, blocks: int, stride: int) -> nn.Sequential:
     return nn.Sequential(_Block(width, filters, stride), *rest)
 
 
+class _Conv3x3(nn.Conv2d):
+    """A 3 x 3 convolution that leaves out the weights which only see padding.
+
+    With images of 32 x 32 pixels, the maps of the last stage have one pixel, and so one of nine weights sees
+    anything but zeros. The result is the same, and a step of training takes half of the time on a CPU.
+    """
+
+    def __init__(self, width: int, filters: int, stride: int) -> None:
+        super().__init__(width, filters, 3, stride, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        side = max(x.shape[-2:])
+        if side > 2 or (side == 2 and self.stride[0] == 1):
+            return super().forward(x)
+        seen: Tensor = _Seen.apply(self.weight, *x.shape[-2:])  # type: ignore[no-untyped-call]
+        return F.conv2d(x, seen)
+
+
+class _Seen(torch.autograd.Function):
+    """The weights of a 3 x 3 kernel that see a map of one or two pixels per side.
+
+    The gradient has the memory format of the weights, which that of a slice has not: two copies less.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, height: int, width: int) -> Tensor:
+        ctx.save_for_backward(weight)
+        ctx.rows, ctx.columns = slice(1, 1 + height), slice(1, 1 + width)
+        return weight[:, :, ctx.rows, ctx.columns].clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (weight,) = ctx.saved_tensors
+        whole = torch.zeros_like(weight)
+        whole[:, :, ctx.rows, ctx.columns] = gradient
+        return whole, None, None
+
+
 def _conv3x3(width: int, filters: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(width, filters, 3, stride, padding=1, bias=False)
+    return _Conv3x3(width, filters, stride)
