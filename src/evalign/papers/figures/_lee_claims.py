@@ -122,9 +122,10 @@ def scatter_claims(results: StudyResults, family: str, linear: bool) -> list[Cla
     )
     few = range(len(BETAS) // 2 + 1)
     weighted = "The same with class weights, which the paper states that all its losses have."
+    has_weighted = any(name.startswith(f"weighted {family}") for name, _, _ in cells_with_curves(results))
     return [
         _linearity_claim(results, family, plain, few),
-        _linearity_claim(results, f"weighted {family}", weighted, few),
+        *([_linearity_claim(results, f"weighted {family}", weighted, few)] if has_weighted else []),
     ]
 
 
