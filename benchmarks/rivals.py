@@ -196,9 +196,28 @@ def print_single(results: list[dict], metric: str) -> None:
         if row["metric"] == metric and "single" in row:
             gains.setdefault(row["table"], []).append(row["score"] - row["single"])
     means = np.array([np.mean(own) for own in gains.values()])
-    worst = min(gains, key=lambda table: np.mean(gains[table]))
-    print(f"\nAutoClassifier - its best member: {difference(means)} over {len(means)} tables; the worst is")
-    print(f"{worst}, {difference(np.array(gains[worst]))} ({len(gains[worst])} splits).")
+    print(f"\nAutoClassifier - its best member: {difference(means)} over {len(means)} tables.")
+
+
+def print_mixing(results: list[dict], metrics: list[str]) -> None:
+    """Print what mixing gains on each table, by metric and on average over the metrics of a split."""
+    gains: dict[str, dict[tuple[str, int], float]] = {}
+    for row in results:
+        if "single" in row:
+            own = gains.setdefault(row["table"], {})
+            own[row["metric"], row["split"]] = row["score"] - row["single"]
+    print("\n**AutoClassifier - its best member**: over splits, with standard errors\n")
+    print(
+        "| table | "
+        + " | ".join(metrics)
+        + " | mean of the metrics |\n|---"
+        + "|---" * (len(metrics) + 1)
+        + "|"
+    )
+    for table, own in gains.items():
+        splits = sorted({split for _, split in own if all((metric, split) in own for metric in metrics)})
+        cells = np.array([[own[metric, split] for split in splits] for metric in metrics])
+        print(f"| {table} | " + " | ".join(map(difference, (*cells, cells.mean(0)))) + " |")
 
 
 def main() -> None:
@@ -237,6 +256,7 @@ def main() -> None:
                     file.writelines(json.dumps(row) + "\n" for row in rows)
     for metric in options.metrics:
         print_metric(done, metric)
+    print_mixing(done, options.metrics)
 
 
 if __name__ == "__main__":

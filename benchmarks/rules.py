@@ -145,7 +145,7 @@ def main() -> None:
                 done += new
                 with options.results.open("a") as file:
                     file.writelines(json.dumps(row) + "\n" for row in new)
-    print_results([row for row in done if row["table"] in options.tables and row["split"] < options.splits])
+    print_results([row for row in done if row["table"] in options.tables])
 
 
 if __name__ == "__main__":
