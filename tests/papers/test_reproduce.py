@@ -70,7 +70,7 @@ def test_what_is_done_so_far_is_written_without_running(run, trials, monkeypatch
     assert not result.results.complete
     assert "## Mammography" in page
     assert "## Synthetic" not in page
-    assert "- Left out, since its trials are not complete: synthetic linear.\n" in page
+    assert "- Left out, since no row is complete: synthetic linear.\n" in page
     assert len(trials()) == count
 
 

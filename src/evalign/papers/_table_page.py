@@ -93,10 +93,11 @@ def _describe_scale(results: StudyResults) -> str:
     grid = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
     scale = plan.table.scale(plan.scale)
     parts = [f"{name} {_format_setting(value)}" for name, value in scale.settings.items()]
-    for owner, settings in (*scale.by_data.items(), *scale.by_row.items()):
+    own = [(data, settings) for data, settings in scale.by_data.items() if data in plan.data]
+    for owner, settings in (*own, *scale.by_row.items()):
         parts += [f"{owner}: {name} {_format_setting(value)}" for name, value in settings.items()]
     text = "; ".join(parts)
-    return f"{plan.scale}. Trials per cell: {plan.trials}; settings compared per cell: {grid} ({text})"
+    return f"{plan.scale}. Trials per cell: {scale.trials}; settings compared per cell: {grid} ({text})"
 
 
 def _format_setting(value: object) -> str:
@@ -174,8 +175,8 @@ def list_problems(results: StudyResults) -> Iterator[str]:
     """Yield what is missing, unfinished or failed."""
     for name, instruction in results.missing.items():
         yield f"Left out, since its data is not on this machine: {name}. {instruction}"
-    for name in results.unstarted:
-        yield f"Left out, since its trials are not complete: {name}."
+    if results.unstarted:
+        yield f"Left out, since no row is complete: {', '.join(results.unstarted)}."
     for (data, row), cell in results.cells.items():
         if not cell.done:
             yield f"Not finished: {row} on {data}."

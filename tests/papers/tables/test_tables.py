@@ -8,6 +8,7 @@ import torch
 
 from evalign.papers.data import NAMES as DATA_NAMES
 from evalign.papers.data import Parts
+from evalign.papers.studies import StudyPlan
 from evalign.papers.tables import (
     ESTIMATORS,
     TABLES,
@@ -202,6 +203,18 @@ def test_the_identity_depends_on_the_work_only():
     cheaper = replace(table, full=replace(scale, grid={"floor": 0.2}))
     tuned = replace(table, rows=(PaperRow("r", "ce", tuned_as="ce"),))
     assert len({one.identity("full", 0) for one in (table, cheaper, tuned)}) == 3
+    elsewhere, here = (replace(table, full=Scale(1, scale.settings, {name: {"trials": 2}})) for name in "xd")
+    assert elsewhere.identity("full", 0) == table.identity("full", 0) != here.identity("full", 0)
+
+
+def test_a_dataset_may_have_another_number_of_trials():
+    scale = Scale(5, {"learning_rate": 0.1}, {"few": {"trials": 3}})
+    assert (scale.count_trials("few"), scale.count_trials("others")) == (3, 5)
+    data, row = PaperData("few", "Few"), PaperRow("CE", "ce")
+    table = PaperTable("t", "", "", (data,), (row,), (), scale, scale)
+    plan = StudyPlan(table, "full", 0, ("few",))
+    assert [point.seeds for point in plan.runnable_points({})] == [(1,), (2,), (3,)]
+    assert plan.settings(data, row) == [{"learning_rate": 0.1}]
 
 
 def test_lines_of_another_length_are_rejected():

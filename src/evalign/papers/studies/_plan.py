@@ -26,11 +26,6 @@ class StudyPlan:
         """The name of the study: each scale and each seed has its own."""
         return f"{self.table.name} {self.scale} seed {self.seed}"
 
-    @property
-    def trials(self) -> int:
-        """How many times each cell is trained at its best setting."""
-        return self.table.scale(self.scale).trials
-
     def cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
         """Yield the cells that are run: their data is available, and the scale does not skip them."""
         for data, row in self.table.cells():
@@ -79,7 +74,8 @@ class StudyPlan:
 
     def trial_points(self, data: PaperData, row: PaperRow, setting: Mapping[str, Any]) -> list[Point]:
         """Return the trials of a cell: one point for all if they can be trained at once, else one each."""
-        seeds = [self.seed * 1000 + 1 + number for number in range(self.trials)]
+        count = self.table.scale(self.scale).count_trials(data.name)
+        seeds = [self.seed * 1000 + 1 + number for number in range(count)]
         together = is_stackable(row, str(setting.get("network", data.network)))
         groups = [tuple(seeds)] if together else [(seed,) for seed in seeds]
         rows = self.families[data.name, row.name]

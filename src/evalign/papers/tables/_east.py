@@ -81,6 +81,7 @@ UNCOOLED = {"floor": 0.2}
 MEDIUM_BY_DATA: dict[str, Settings] = {
     "cifar10": {
         "network": "darknet_tiny", "learning_rate": 0.001, "batch_size": 64, "max_epochs": 300, "patience": 5,
+        "trials": 3,
     },
     "caltech256": {"batch_size": (32, 64)},
     "creditcard": {"batch_size": (2048, 8192)},

@@ -132,6 +132,7 @@ class PaperColumn:
 class Scale:
     """How much is computed: trials per cell, and the settings of all cells, of a dataset or of a row.
 
+    The settings of a dataset may include `trials`, if it has another number of them.
     `skip` contains the cells that are not run, as pairs of a dataset (`""`: all of them) and a row. `grid`
     replaces settings while settings are compared, to save time.
     """
@@ -142,6 +143,10 @@ class Scale:
     by_row: Mapping[str, Settings] = field(default_factory=dict)
     skip: tuple[tuple[str, str], ...] = ()
     grid: Settings = field(default_factory=dict)
+
+    def count_trials(self, data: str) -> int:
+        """How many times each cell of a dataset is trained at its best setting."""
+        return int(self.by_data.get(data, {}).get("trials", self.trials))
 
     def skips(self, data: str, row: str) -> bool:
         """Whether a cell is not run."""
@@ -203,6 +208,8 @@ class PaperTable:
     def identity(self, scale: str, seed: int) -> str:
         """A hash of the work: of what is computed, not of titles, notes or the paper's numbers."""
         work = {name: value for name, value in vars(self.scale(scale)).items() if name != "skip"}
+        known = [data.name for data in self.data]
+        work["by_data"] = {name: value for name, value in work["by_data"].items() if name in known}
         parts = [
             [dataclasses.asdict(data) for data in self.data],
             [_drop_empty(dataclasses.asdict(row), "tuned_as") for row in self.rows],
@@ -235,7 +242,9 @@ def grid_settings(table: PaperTable, scale: str, data: PaperData, row: PaperRow)
     spec = table.scale(scale)
     merged = {**spec.settings, **spec.by_data.get(data.name, {}), **spec.by_row.get(row.name, {})}
     network = merged.get("network", data.network)
-    effective = {name: value for name, value in merged.items() if row.uses(name, network)}
+    effective = {
+        name: value for name, value in merged.items() if name != "trials" and row.uses(name, network)
+    }
     values = [value if isinstance(value, tuple) else (value,) for value in effective.values()]
     return [dict(zip(effective, point, strict=True)) for point in itertools.product(*values)]
 
