@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -52,13 +52,11 @@ def server(serve):
 
 def send(address, method, path, body=None, kind=None, **headers):
     """Send a request, and return the status, the headers and the body of the answer."""
-    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
-    with_kind = {"Content-Type": kind} if kind else {}
-    connection.request(method, path, body, {**with_kind, **headers})
-    response = connection.getresponse()
-    content = response.read()
-    connection.close()
-    return response.status, dict(response.getheaders()), content
+    with closing(http.client.HTTPConnection(address.hostname, address.port, timeout=120)) as connection:
+        with_kind = {"Content-Type": kind} if kind else {}
+        connection.request(method, path, body, {**with_kind, **headers})
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
 
 
 def predict(address, body, kind=CSV, query=""):
