@@ -205,3 +205,21 @@ def test_convolutions_of_tiny_maps_equal_the_plain_ones(height, width, stride, l
         torch.autograd.grad(layer(maps), (maps, layer.weight), upstream),
         torch.autograd.grad(wanted, (maps, layer.weight), upstream),
     )
+
+
+def test_pooling_before_the_activation_equals_pooling_after_it():
+    torch.manual_seed(0)
+    network = darknet_tiny(3).double()
+    layers = list(network)
+    places = [place for place, layer in enumerate(layers) if isinstance(layer, nn.MaxPool2d)]
+    assert len(places) == 4
+    for place in places:
+        layers[place : place + 2] = [nn.LeakyReLU(0.1), layers[place]]
+    plain, images = nn.Sequential(*layers), torch.randn(8, 3, 32, 32, dtype=torch.double)
+    weights = list(network.parameters())
+    wanted, value = plain(images), network(images)
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad(value.square().sum(), weights),
+        torch.autograd.grad(wanted.square().sum(), weights),
+    )

@@ -71,11 +71,13 @@ class _Darknet(nn.Sequential):
         check_integer(classes=classes, channels=channels)
         layers: list[nn.Module] = []
         width = channels
-        for stage in stages:
-            layers += [nn.MaxPool2d(2)] if layers else []
+        for number, stage in enumerate(stages, 1):
             for filters, side in stage:
-                layers.append(_convolution(width, filters, side))
+                layers += _convolution(width, filters, side)
                 width = filters
+            if number < len(stages):
+                # The activation of a maximum is the maximum of activations, and is computed for a quarter.
+                layers.insert(-1, nn.MaxPool2d(2))
         last = nn.Conv2d(width, classes, 1)
         nn.init.kaiming_normal_(last.weight, nonlinearity="linear")
         nn.init.zeros_(last.bias)  # type: ignore[arg-type]
@@ -90,8 +92,8 @@ class _Darknet(nn.Sequential):
         return images
 
 
-def _convolution(width: int, filters: int, side: int) -> nn.Sequential:
+def _convolution(width: int, filters: int, side: int) -> list[nn.Module]:
     # Batch normalisation has its own bias.
     convolution = nn.Conv2d(width, filters, side, padding=side // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, LEAK, mode="fan_out", nonlinearity="leaky_relu")
-    return nn.Sequential(convolution, nn.BatchNorm2d(filters), nn.LeakyReLU(LEAK, inplace=True))
+    return [convolution, nn.BatchNorm2d(filters), nn.LeakyReLU(LEAK, inplace=True)]
