@@ -207,13 +207,8 @@ def print_mixing(results: list[dict], metrics: list[str]) -> None:
             own = gains.setdefault(row["table"], {})
             own[row["metric"], row["split"]] = row["score"] - row["single"]
     print("\n**AutoClassifier - its best member**: over splits, with standard errors\n")
-    print(
-        "| table | "
-        + " | ".join(metrics)
-        + " | mean of the metrics |\n|---"
-        + "|---" * (len(metrics) + 1)
-        + "|"
-    )
+    print(f"| {' | '.join(['table', *metrics, 'mean of the metrics'])} |")
+    print("|---" * (len(metrics) + 2) + "|")
     for table, own in gains.items():
         splits = sorted({split for _, split in own if all((metric, split) in own for metric in metrics)})
         cells = np.array([[own[metric, split] for split in splits] for metric in metrics])

@@ -51,17 +51,17 @@ def test_nothing_is_written_while_nothing_is_done(toy, run, trials):
 
 
 def test_what_is_done_so_far_is_written_without_running(run, trials, monkeypatch):
-    scale = Scale(1, {**SETTINGS, "learning_rate": 0.01})
+    scale = Scale(2, {**SETTINGS, "learning_rate": 0.01})
     data = (*TOY.data, PaperData("synthetic linear", "Synthetic", "linear"))
     table = replace(TOY, data=data, rows=TOY.rows[1:], small=scale)
     run_point = _workers.run_point
 
-    def stop_at_the_second_dataset(table, point, seed):
-        if point.data != "mammography":
+    def stop_in_the_second_dataset(table, point, seed):
+        if point.data != "mammography" and point.seeds[0] > 1:
             raise KeyboardInterrupt
         return run_point(table, point, seed)
 
-    monkeypatch.setattr(_workers, "run_point", stop_at_the_second_dataset)
+    monkeypatch.setattr(_workers, "run_point", stop_in_the_second_dataset)
     with pytest.raises(KeyboardInterrupt):
         run(table)
     count = len(trials())
@@ -72,6 +72,12 @@ def test_what_is_done_so_far_is_written_without_running(run, trials, monkeypatch
     assert "## Synthetic" not in page
     assert "- Left out, since no row is complete: synthetic linear.\n" in page
     assert len(trials()) == count
+    done = [trial.user_attrs for trial in trials() if "outcome" in trial.user_attrs]
+    times = {data.name: 0.0 for data in table.data}
+    for one in done:
+        times[one["point"]["data"]] += one["outcome"]["seconds"]
+    assert result.results.seconds == pytest.approx(times["mammography"])
+    assert times["synthetic linear"] > 0
 
 
 def test_an_interruption_is_raised_and_nothing_is_written(toy, run, monkeypatch, tmp_path):

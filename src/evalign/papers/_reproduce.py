@@ -22,6 +22,7 @@ from evalign.papers.studies import (
     StudyQueue,
     StudyResults,
     collect_results,
+    collect_started,
     work,
     work_in_processes,
 )
@@ -87,8 +88,8 @@ def reproduce(
             if not partial:
                 queue.fill()
                 _run(job, queue, jobs, progress)
-            results = collect_results(plan, queue.progress(), missing)
-            results = results.drop_unstarted() if partial else results
+            collect = collect_started if partial else collect_results
+            results = collect(plan, queue.progress(), missing)
     else:  # a figure of formulas needs no storage
         results = StudyResults(plan, {}, {})
     if not (results.complete or (partial and results.cells)):

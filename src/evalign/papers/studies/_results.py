@@ -47,7 +47,7 @@ class StudyResults:
     plan: StudyPlan
     cells: dict[tuple[str, str], Cell]
     missing: dict[str, str]
-    #: The processor time of all points.
+    #: The processor time of all points of these cells.
     seconds: float = 0.0
     #: Datasets that were left out, since no cell of theirs is done.
     unstarted: tuple[str, ...] = ()
@@ -56,17 +56,6 @@ class StudyResults:
     def complete(self) -> bool:
         """Whether every cell whose data is available is done."""
         return not self.unstarted and all(cell.done for cell in self.cells.values())
-
-    def drop_unstarted(self) -> StudyResults:
-        """Leave out the datasets of which no cell is done."""
-        started = {data for (data, _), cell in self.cells.items() if cell.done}
-        kept = tuple(name for name in self.plan.data if name in started)
-        return replace(
-            self,
-            plan=replace(self.plan, data=kept),
-            cells={place: cell for place, cell in self.cells.items() if place[0] in started},
-            unstarted=tuple(name for name in self.plan.data if name not in started),
-        )
 
     def paper_number(self, row: PaperRow, data: str, column: PaperColumn) -> Number | None:
         """Return the number that the paper reports, if any."""
@@ -94,6 +83,7 @@ class StudyResults:
 def collect_results(plan: StudyPlan, progress: StudyProgress, missing: dict[str, str]) -> StudyResults:
     """Collect the cells of a study, as far as it is done."""
     cells = {}
+    seconds: dict[str, float] = {}
     for data, row in plan.cells():
         setting = plan.best_setting(data, row, progress.done)
         grid = plan.grid_points(data, row)
@@ -103,6 +93,9 @@ def collect_results(plan: StudyPlan, progress: StudyProgress, missing: dict[str,
         coldest = [value for outcome in outcomes for value in outcome.temperatures]
         compared = [outcome for point in grid if (outcome := progress.done.get(point.key)) is not None]
         points = (*grid, *trials)
+        for point in points:
+            outcome = progress.done.get(point.key)
+            seconds[point.key] = 0.0 if outcome is None else outcome.seconds
         cells[data.name, row.name] = Cell(
             [scores.get(row.name, {}) for outcome in outcomes for scores in outcome.scores],
             setting or {},
@@ -114,5 +107,13 @@ def collect_results(plan: StudyPlan, progress: StudyProgress, missing: dict[str,
             sum(cut for outcome in compared for cut in outcome.capped),
             float(np.mean(coldest)) if coldest else math.nan,
         )
-    seconds = sum(outcome.seconds for outcome in progress.done.values() if outcome is not None)
-    return StudyResults(plan, cells, missing, seconds)
+    return StudyResults(plan, cells, missing, sum(seconds.values()))
+
+
+def collect_started(plan: StudyPlan, progress: StudyProgress, missing: dict[str, str]) -> StudyResults:
+    """Collect the cells of a study without the datasets of which no cell is done."""
+    cells = collect_results(plan, progress, missing).cells
+    started = {data for (data, _), cell in cells.items() if cell.done}
+    kept = replace(plan, data=tuple(name for name in plan.data if name in started))
+    unstarted = tuple(name for name in plan.data if name not in started)
+    return replace(collect_results(kept, progress, missing), unstarted=unstarted)

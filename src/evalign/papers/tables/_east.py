@@ -76,7 +76,7 @@ MEDIUM = {
     "max_epochs": 5000,
     "patience": 20,
 }
-#: At scale medium, settings are compared without cooling: a third of the time of an annealed training.
+#: At scale medium, settings are compared without cooling, to save time.
 UNCOOLED = {"floor": 0.2}
 MEDIUM_BY_DATA: dict[str, Settings] = {
     "cifar10": {
@@ -116,8 +116,7 @@ PROTOCOL_NOTES = (
 )
 ACCURACY_NOTE = (
     "Acc* may end up predicting every row of a two-class dataset as negative: where positives are rare, "
-    "training hardly escapes the constant prediction. On Mammography it does with every setting of scale "
-    "medium, annealed or not."
+    "training hardly escapes the constant prediction."
 )
 CLASS_NOTES = (
     "The columns of a class are those of this class against the rest. A rule is fitted for the F-beta that "
