@@ -60,6 +60,38 @@ def test_blocks_do_not_change_results():
     torch.testing.assert_close(BlockwiseLoss(loss, 25)(network(x), y), loss(network(x), y))
 
 
+@pytest.mark.parametrize("name", ["mlp", "darknet_tiny", "resnet18"])
+def test_mixed_precision_rounds_only_hidden_layers_in_training(name):
+    shape = (64, 5) if name == "mlp" else (16, 3, 32, 32)
+    parts = toy_parts(*shape, label=lambda x: x.flatten(1).sum(1) > 0)
+    x, y = parts.train.x, parts.train.y
+    networks, gradients = [], []
+    for precision in ({}, {"precision": "mixed"}):
+        torch.manual_seed(0)
+        networks.append(build_network(name, parts, precision).train())
+        logits = networks[-1](x)
+        nn.functional.cross_entropy(logits, y).backward()
+        assert logits.dtype == torch.float32
+        gradients.append(torch.cat([weight.grad.flatten() for weight in networks[-1].parameters()]))
+    similarity = torch.cosine_similarity(*gradients, dim=0)
+    assert 0.9 < similarity < 1 - 1e-7  # close, but rounded
+    networks[1].load_state_dict(
+        dict(zip(networks[1].state_dict(), networks[0].state_dict().values(), strict=True))
+    )
+    assert torch.equal(networks[0].eval()(x), networks[1].eval()(x))
+
+
+def test_mixed_precision_keeps_the_last_layer():
+    parts = toy_parts(64, 5, label=lambda x: x.sum(1) > 0)
+    network = build_network("mlp", parts, {"precision": "mixed"}).train()
+    types = []
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear):
+            layer.register_forward_hook(lambda _, __, output: types.append(output.dtype))
+    network(parts.train.x)
+    assert types == [torch.bfloat16] * 3 + [torch.float32]
+
+
 def test_trials_at_once_learn_and_differ():
     parts = toy_parts(400, 3, label=lambda x: x.sum(1) > 1)
     assert is_stackable(SOFT_SET, "btg_net")

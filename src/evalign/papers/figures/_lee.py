@@ -53,7 +53,7 @@ COLUMNS = (
 
 #: Section 5.1: no grid, no early stopping.
 PAPER = {"learning_rate": 0.01, "batch_size": 100, "max_epochs": 120}
-MEDIUM = {**PAPER, "max_epochs": 40, "network": "resnet18", "rows": 3000}
+MEDIUM = {**PAPER, "max_epochs": 40, "network": "resnet18", "rows": 3000, "precision": "mixed"}
 #: Losses that are not in the paper are left out at scale medium, except BCE.
 WEIGHTED = tuple(("", f"weighted soft F{beta:g}") for beta in BETAS)
 SMALL = {**PAPER, "max_epochs": 40, "network": "darknet_tiny", "shrink": 2, "rows": 2000}

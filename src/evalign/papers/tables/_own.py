@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evalign.papers.tables._east import PRECISION_NOTE
 from evalign.papers.tables._table import (
     PaperColumn,
     PaperData,
@@ -59,7 +60,8 @@ ABLATION = PaperTable(
     full=Scale(10, {**SETTINGS, "max_epochs": 20000, "patience": 50}, by_row=BY_ROW),
     medium=Scale(
         5, {**SETTINGS, "patience": 10},
-        by_data={"cifar10": {**TINY, "rows": 2000, "max_epochs": 300, "patience": 4}}, by_row=BY_ROW,
+        by_data={"cifar10": {**TINY, "rows": 2000, "max_epochs": 300, "patience": 4, "precision": "mixed"}},
+        by_row=BY_ROW,
     ),
     small=Scale(
         2, {**SETTINGS, "max_epochs": 20, "patience": 5},
@@ -75,6 +77,7 @@ ABLATION = PaperTable(
         "Rows of a trial share their split and their initial weights.",
         "Caltech256 are CLIP features of 7,556 images; CIFAR-10 may be a subset, and its network is Tiny "
         "Darknet at the scales small and medium.",
+        PRECISION_NOTE,
     ),
 )  # fmt: skip
 

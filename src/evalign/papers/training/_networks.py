@@ -29,6 +29,11 @@ _IMAGE_NETWORKS: dict[str, Callable[..., nn.Module]] = {
 
 def build_network(name: str, parts: Parts, setting: Mapping[str, Any]) -> nn.Module:
     """Build a new network by name; its outputs are logits (rows, classes, ...)."""
+    network = _build_by_name(name, parts, setting)
+    return MixedPrecision(network) if setting.get("precision") == "mixed" else network
+
+
+def _build_by_name(name: str, parts: Parts, setting: Mapping[str, Any]) -> nn.Module:
     x, classes = parts.train.x, len(parts.class_names)
     if name == "btg_net":
         return TwoLogits(networks.btg_net(x.shape[-1]))
@@ -91,3 +96,38 @@ class BlockwiseNetwork(nn.Module):
         blocks = (images,) if self.training else torch.split(images, BLOCK)
         logits = [self.network(block.contiguous(memory_format=torch.channels_last)) for block in blocks]
         return torch.cat(logits) if len(logits) > 1 else logits[0]
+
+
+class MixedPrecision(nn.Module):
+    """A network whose hidden layers are computed in bfloat16 while it is trained.
+
+    Weights, the last layer, and everything in evaluation are in float32. A step takes about half of the time
+    on processors with instructions for bfloat16; on others it takes longer.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        weighted = (nn.Linear, nn.Conv2d)
+        path, last = [pair for pair in network.named_modules() if isinstance(pair[1], weighted)][-1]
+        parent, _, name = path.rpartition(".")
+        setattr(network.get_submodule(parent), name, _FullPrecision(last))
+        self.network = network
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return logits (n, d)."""
+        with torch.autocast(rows.device.type, torch.bfloat16, enabled=self.training):
+            logits: Tensor = self.network(rows)
+        return logits
+
+
+class _FullPrecision(nn.Module):
+    """A layer that is computed in the precision of its weights."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, rows: Tensor) -> Tensor:
+        with torch.autocast(rows.device.type, enabled=False):
+            outputs: Tensor = self.layer(rows.to(next(self.layer.parameters()).dtype))
+        return outputs
