@@ -412,3 +412,20 @@ def test_rows_that_differ_only_in_their_rule_share_their_networks(run, monkeypat
     assert len({cell.number("AUROC") for cell in cells}) == 1
     assert cells[0].number("MCC") == cells[3].number("MCC") != cells[1].number("MCC")
     assert cells[0].number("F1") != cells[3].number("F1")
+
+
+def test_waiting_points_of_a_skipped_row_are_not_run(tmp_path):
+    storage = StudyStorage(f"sqlite:///{tmp_path / 'studies.db'}")
+    StudyQueue(storage, PLAN).fill()
+    scale = replace(TOY.small, skip=(("mammography", "Dice"),))
+    queue = StudyQueue(storage, replace(PLAN, table=replace(TOY, small=scale)))
+    taken = []
+
+    def run(trial, point):
+        taken.append(point.rows)
+        return Outcome([], 0.5, [])
+
+    while queue.run_next(run):
+        pass
+    assert ("F1*",) in taken
+    assert ("Dice",) not in taken

@@ -165,12 +165,15 @@ class StudyQueue:
             # Optuna creates a new trial if another worker has just taken the last waiting one.
             if key is None or self._is_duplicate(trial.number, key):
                 raise TrialPruned
+            point = Point.from_dict(trial.user_attrs["point"])
+            if any(self.plan.table.scale(self.plan.scale).skips(point.data, row) for row in point.rows):
+                raise TrialPruned  # it was enqueued before the scale skipped it
             # Optuna's thread sends heartbeats, but its first may come later than a kill: then the trial would
             # run forever. So this one comes first, and `worker` says that it was sent.
             self.storage.rdb.record_heartbeat(trial._trial_id)
             trial.set_user_attr("worker", f"process {os.getpid()} on {platform.node()}")
             try:
-                outcome = run(trial, Point.from_dict(trial.user_attrs["point"]))
+                outcome = run(trial, point)
             except (KeyboardInterrupt, MissingDataError):
                 trial.set_user_attr("interrupted", True)
                 raise
