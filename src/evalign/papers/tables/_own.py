@@ -60,7 +60,7 @@ ABLATION = PaperTable(
     full=Scale(10, {**SETTINGS, "max_epochs": 20000, "patience": 50}, by_row=BY_ROW),
     medium=Scale(
         5, {**SETTINGS, "patience": 10},
-        by_data={"cifar10": {**TINY, "rows": 2000, "max_epochs": 300, "patience": 4, "precision": "mixed"}},
+        by_data={"cifar10": {**TINY, "rows": 2000, "precision": "mixed"}},
         by_row=BY_ROW,
     ),
     small=Scale(
