@@ -5,12 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef
 
 from evalign import metrics
 from evalign.decisions import Goal
 from evalign.decisions import fit_rule as fit_any_rule
-from evalign.decisions._two_classes import best_threshold
+from evalign.decisions._two_classes import best_threshold, expect_value
 
 #: The best rule on the very rows it is fitted on, which brute force can find, too.
 fit_rule = partial(fit_any_rule, evidence="labels")
@@ -142,20 +143,37 @@ def test_many_rows_against_the_curve_of_scikit_learn():
     assert f1_score(y, rule.predict(p)) == pytest.approx(best)
 
 
-def test_a_doubtful_threshold_does_not_rest_on_two_lucky_rows():
-    """By labels alone, the two rows at the top have the highest MCC."""
+def test_a_threshold_for_a_sample_does_not_rest_on_two_lucky_rows():
+    """By all rows, the two at the top have the highest MCC; two thirds of the samples have none of them."""
     scores = np.repeat([0.9, 0.2, 0.1], [2, 150, 848])
     positive = np.arange(1000) < 2
     positive[2:18] = positive[-2:] = True
-    for doubt, weight in ((0.0, 1.0), (3.0, 1.0), (3.0, 0.01), (3.0, 100.0)):
-        find = partial(best_threshold, goal=Goal(metrics.mcc(), doubt=doubt))
+    for sample, weight in ((0.0, 1.0), (0.2, 1.0), (0.2, 0.01), (0.2, 100.0)):
+        find = partial(best_threshold, goal=Goal(metrics.mcc(), sample=sample))
         threshold = find(scores, positive, np.full(1000, weight), belief=positive.astype(float))
-        assert (0.1 < threshold < 0.2) if doubt else threshold > 0.5
+        assert (0.1 < threshold < 0.2) if sample else threshold > 0.5
     assert find(scores, positive, np.ones(1000)) > 0.5
     scores, positive = np.repeat(scores, 100), np.repeat(positive, 100)
     assert find(scores, positive, np.ones(100_000), belief=positive.astype(float)) > 0.5
 
 
-def test_doubt_is_a_number():
-    with pytest.raises(ValueError, match="`doubt` to be a number >= 0, but got -1"):
-        fit_any_rule([0.1, 0.8], [0, 1], "f1", doubt=-1)
+@pytest.mark.parametrize("rarer", [0, 1])
+@pytest.mark.parametrize("metric", ["f1(average='macro')", "mcc", "balanced_accuracy", "accuracy"])
+def test_expected_values_of_samples_are_those_of_simulated_ones(metric, rarer):
+    """Samples without a row of the rarer prediction matter most; the rest of the variance is left out."""
+    generator, measure = np.random.default_rng(0), metrics.as_metric(metric)
+    for tp, fp in ((0.3, 0.1), (1.0, 0.5)):
+        matrix = torch.tensor([[900.0 - fp, fp], [20.0 - tp, tp]], dtype=torch.float64)
+        counts = torch.from_numpy(generator.poisson([fp, tp], (20_000, 2)).astype(float))
+        samples = torch.stack([matrix.sum(-1) - counts, counts], -1)
+        if rarer == 0:
+            matrix, samples = matrix.flip(-1), samples.flip(-1)
+        value = measure(matrix[None])
+        expected = expect_value(matrix[None], value, Goal(measure), rows=1)
+        true = measure(samples).mean()
+        assert abs(expected - true) <= abs(value - true) / 2 + 3 * measure(samples).std() / 20_000**0.5
+
+
+def test_the_sample_is_a_share():
+    with pytest.raises(ValueError, match=r"`sample` in \[0, 1\], but got -1"):
+        fit_any_rule([0.1, 0.8], [0, 1], "f1", sample=-1)

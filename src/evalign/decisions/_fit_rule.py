@@ -37,7 +37,7 @@ def fit_rule(
     classes: Sequence[Any] | None = None,
     confidence: float | None = None,
     evidence: Evidence = "mixed",
-    doubt: float = 0.0,
+    sample: float = 0.0,
     random_state: int = 0,
 ) -> DecisionRule:
     """Fit the decision rule with the best metric, among those that satisfy the constraints.
@@ -67,10 +67,10 @@ def fit_rule(
             calibrated by one slope and one offset per class, contradict the labels of groups of rows, the
             larger is the share of the labels. `"probabilities"`: by calibrated probabilities alone.
             `"labels"`: by labels alone; the rule is then the best on these very rows, and is always used.
-        doubt: For two classes, count as if this many more rows, drawn at random, were predicted as each.
-            The best threshold for a rare class may predict it for two rows that happen to be right; with
-            three more, it is not worth it. It helps if scores of new rows are less extreme than these, as the
-            mean of several models is. It has no effect on counts by labels alone.
+        sample: For two classes, judge thresholds by the metric that a sample with this share of the rows can
+            be expected to have. The best threshold for a rare class may predict it for two rows that happen
+            to be right; a fifth of the rows would often have none such, and a metric of 0. It helps models
+            that are unstable with so few rows of a class. 0 judges by all rows, and so do labels alone.
         random_state: Seed of the folds, and of the search by labels for more than two classes.
 
     >>> generator = np.random.default_rng(0)
@@ -89,8 +89,8 @@ def fit_rule(
     bounds = metrics.as_constraints(constraints)
     if confidence is not None and not (is_number(confidence) and 0.5 < confidence < 1):
         raise expected("confidence", "in (0.5, 1)", show(confidence))
-    if not is_number(doubt) or doubt < 0:
-        raise expected("doubt", "to be a number >= 0", show(doubt))
+    if not is_number(sample) or not 0 <= sample <= 1:
+        raise expected("sample", "in [0, 1]", show(sample))
     if evidence not in get_args(Evidence):
         raise expected("evidence", "to be 'mixed', 'labels' or 'probabilities'", show(evidence))
     if not isinstance(random_state, numbers.Integral) or not 0 <= random_state < 2**32:
@@ -110,7 +110,7 @@ def fit_rule(
     else:
         known, indices = class_indices(truth, p.shape[1], classes)
         named = metric.with_classes(known), tuple(bound.with_classes(known) for bound in bounds)
-        goal = Goal(*named, confidence, rows, doubt=float(doubt))
+        goal = Goal(*named, confidence, rows, sample=float(sample))
     _check_batched(goal, p.shape[1])
     if len(indices) != len(p):
         raise expected("y", f"with the {len(p)} rows of `probabilities`", f"{len(indices)}")

@@ -56,7 +56,8 @@ class Goal:
     shrunk towards the middle class by class, as Agresti and Coull do, so that three right out of three do
     not count as certainty.
 
-    With `doubt`, expected counts of two classes get this many more rows predicted as each; see `fit_rule`.
+    With `sample`, thresholds are judged by the metric that a sample with this share of the rows can be
+    expected to have; see `fit_rule`.
 
     References:
         Agresti and Coull (1998), Approximate is better than "exact" for interval estimation of
@@ -68,7 +69,7 @@ class Goal:
     confidence: float | None = None
     rows: float = math.inf
     labels: bool = False
-    doubt: float = 0.0
+    sample: float = 0.0
 
     def evaluate(self, matrices: Tensor, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The slack of the tightest constraint and the value (higher is better) of each matrix in a batch.
@@ -90,7 +91,10 @@ class Goal:
 
     def best(self, matrices: Tensor, prefer: Tensor, counted: Tensor | None = None) -> int:
         """The index of the best matrix; among equals, the one with the smallest `prefer`."""
-        slack, value = self.evaluate(matrices, counted)
+        return self.choose(*self.evaluate(matrices, counted), prefer)
+
+    def choose(self, slack: Tensor, value: Tensor, prefer: Tensor) -> int:
+        """The index of the best pair of slack and value; among equals, the one with the smallest `prefer`."""
         if self.constraints:
             tied = _top(slack.clamp_max(0.0), ROUNDING)
             tied &= _top(value.masked_fill(~tied, -math.inf), 1e-12)

@@ -23,14 +23,17 @@ from evalign.metrics import sweep_thresholds
 #: Thresholds are cut off here before their log-odds are taken.
 SMALLEST = 1e-9
 
+#: With as many rows expected, a sample without any is out of the question.
+ENOUGH = 30.0
+
 
 def best_threshold(
     scores: Floats, positive: NDArray[np.bool_], weight: Floats, goal: Goal, belief: Floats | None = None
 ) -> float:
     """Find the best threshold; of equally good ones, the closest to 0.5.
 
-    With `belief`, the probability that each row is positive, the metric is that of expected counts, with
-    `goal.doubt`; constraints are judged by labels all the same.
+    With `belief`, the probability that each row is positive, the metric is that of expected counts, or of a
+    sample (`goal.sample`); constraints are judged by labels all the same.
 
     >>> from evalign import metrics
     >>> scores, positive = np.array([0.1, 0.3, 0.4, 0.8]), np.array([False, False, True, True])
@@ -38,25 +41,40 @@ def best_threshold(
     0.35
     """
     sweep = sweep_thresholds(scores, positive if belief is None else belief, weight)
-    matrices, by_labels = sweep.matrices, None
-    if belief is not None:
-        matrices = add_random_rows(matrices, weight, goal.doubt)
-        by_labels = sweep_thresholds(scores, positive, weight).matrices if goal.constraints else None
+    by_labels = None
+    if belief is not None and goal.constraints:
+        by_labels = sweep_thresholds(scores, positive, weight).matrices
+    slack, value = goal.evaluate(sweep.matrices, by_labels)
+    if belief is not None and goal.sample:
+        rows = goal.sample * float(weight.sum() / (weight @ weight))
+        value = expect_value(sweep.matrices, value, goal, rows)
     prefer = torch.from_numpy(np.abs(sweep.thresholds - 0.5))
-    return float(sweep.thresholds[goal.best(matrices, prefer, by_labels)])
+    return float(sweep.thresholds[goal.choose(slack, value, prefer)])
 
 
-def add_random_rows(matrices: Tensor, weight: Floats, number: float) -> Tensor:
-    """Return confusion matrices as if `number` more rows, drawn at random, were predicted as each class.
+def expect_value(matrices: Tensor, value: Tensor, goal: Goal, rows: float) -> Tensor:
+    """The expected value of samples with `rows` rows per unit of mass, which may lack one of the predictions.
 
-    >>> add_random_rows(torch.tensor([[[90.0, 0.0], [8.0, 2.0]]]), np.ones(100), 3)
-    tensor([[[92.7000,  2.7000],
-             [ 8.3000,  2.3000]]])
+    The number of rows predicted as the rarer class is about a Poisson variable: with r expected there is
+    none with probability exp(-r), and r / (1 - exp(-r)) are expected otherwise. Linear metrics do not change.
+
+    >>> from evalign import metrics
+    >>> matrices = torch.tensor([[[90.0, 0.2], [4.0, 0.8]], [[50.0, 40.0], [1.0, 4.0]]])
+    >>> value = metrics.f1()(matrices)
+    >>> value, expect_value(matrices, value, Goal(metrics.f1()), rows=1)
+    (tensor([0.2759, 0.1633]), tensor([0.2507, 0.1633]))
     """
-    if not number:
-        return matrices
+    predicted, rarer = (rows * matrices.sum(-2)).min(-1)
+    few = (predicted > 0) & (predicted < ENOUGH)
+    if not few.any():
+        return value
+    matrices, chance = matrices[few], -torch.expm1(-predicted[few])
+    rare = torch.nn.functional.one_hot(rarer[few], 2).bool().unsqueeze(-2)
     actual = matrices.sum(-1, keepdim=True)
-    return matrices + number * float(weight @ weight / weight.sum()) * actual / actual.sum(-2, keepdim=True)
+    none = torch.where(rare, torch.zeros_like(matrices), actual)
+    some = torch.minimum((matrices * rare).sum(-1, keepdim=True) / chance[:, None, None], actual)
+    values = [goal.evaluate(one)[1] for one in (torch.where(rare, some, actual - some), none)]
+    return value.masked_scatter(few, chance * values[0] + (1 - chance) * values[1])
 
 
 def shrink_threshold(rule: DecisionRule, trust: float, anchor: float) -> DecisionRule:

@@ -22,6 +22,8 @@ from evalign.metrics import label_confusion, paired_error
 ANCHOR, ANCHOR_FROM_ZERO = 0.1, 0.03
 #: By how many standard errors a candidate must be better than the first.
 MARGIN = 1.0
+#: The `sample` of `fit_rule`.
+SAMPLE = 0.2
 #: The largest offset of a threshold: beyond it, a probability is 0 or 1.
 MAX_LOGIT = 36.0
 
@@ -200,8 +202,9 @@ def _fit_rule(logits: Floats, y: Indices, weight: Floats, goal: Goal) -> Decisio
         p = expit(logits if goal.labels else logits[:, 0])
         classes = None if goal.labels else (0, 1)
         return fit_rule(
-            p, y, goal.metric, goal.constraints, weight, classes=classes, confidence=goal.confidence
-        )
+            p, y, goal.metric, goal.constraints, weight, classes=classes, confidence=goal.confidence,
+            sample=SAMPLE,
+        )  # fmt: skip
     goal = replace(goal, rows=float(weight.sum() ** 2 / np.square(weight).sum()))
     offsets = fit_offsets(logits, y, weight, goal)
     d = logits.shape[1]

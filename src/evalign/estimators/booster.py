@@ -55,8 +55,8 @@ STRATEGIES = ("metric", "log_loss")
 #: Below this number of rows, `n_bags="auto"` means five.
 FEW_ROWS = 50_000
 
-#: With several bags, the `doubt` of `fit_rule`: the mean of their scores is less extreme than those of one.
-DOUBT = 3.0
+#: With several bags, the `sample` of `fit_rule`: the mean of their scores is less extreme than those of one.
+SAMPLE = 0.2
 
 #: Above this number of classes, each round being one tree per class, features have 63 bins instead of 255.
 MANY_CLASSES = 32
@@ -296,7 +296,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         weights = [part.weight for part in parts if part.weight is not None]
         weight = np.concatenate(weights) if weights else None
         goal = replace(
-            goal, rows=float(len(y)), labels=self.multilabel_, doubt=DOUBT if len(stages) > 1 else 0.0
+            goal, rows=float(len(y)), labels=self.multilabel_, sample=SAMPLE if len(stages) > 1 else 0.0
         )
         candidates = [(stages, self.strategy == "metric")]
         if self.rule and self.strategy == "metric":
@@ -335,7 +335,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
         p = self._to_probabilities(scores, scaling)
         rule = fit_rule(
             p, y, goal.metric, goal.constraints, weight, classes=labels, confidence=goal.confidence,
-            doubt=goal.doubt,
+            sample=goal.sample,
         )  # fmt: skip
         matrix = label_confusion(y, rule.predict(p), weight, labels)
         return (rule if self.multilabel_ else replace(rule, classes=self.classes_)), goal.standing(matrix)
