@@ -44,7 +44,8 @@ def _claims(figure: PaperFigure, results: StudyResults) -> Iterator[str]:
     yield "| Claim | Here | Holds here |"
     yield "|---|---|---|"
     for claim in figure.claims(results):
-        yield f"| {claim.paper} | {claim.here} | {'yes' if claim.holds else 'no'} |"
+        verdict = "cannot be judged" if claim.holds is None else "yes" if claim.holds else "no"
+        yield f"| {claim.paper} | {claim.here} | {verdict} |"
 
 
 def to_csv(figure: PaperFigure, results: StudyResults, panels: Sequence[Panel]) -> str:

@@ -189,6 +189,18 @@ def test_convergence_draws_the_median_of_the_repetitions(results):
     assert lines[0].x == tuple(range(1, 21))
 
 
+def test_claims_about_a_loss_that_is_stuck_are_not_judged(results):
+    stuck = change(results, surrogate_F2__train_F1=lambda y: np.full_like(y, 0.182))
+    for claim in claims.scatter_claims(stuck, "surrogate", linear=True):
+        assert claim.holds is None
+        assert claim.here.endswith("Stuck at one prediction for all rows: surrogate F2.")
+    assert all(claim.holds is not None for claim in claims.scatter_claims(stuck, "soft", linear=False))
+    about_surrogates, about_bce = claims.convergence_claims(stuck)
+    assert (about_surrogates.holds, about_bce.holds) == (None, False)
+    figure = replace(FIGURES["lee-figure3"], claims=lambda _: [about_surrogates])
+    assert "| cannot be judged |" in to_markdown(figure, results, "figure.png")
+
+
 def test_the_claims_of_figure_2(results):
     def holds(**columns):
         return [claim.holds for claim in claims.convergence_claims(change(results, **columns))]

@@ -34,11 +34,14 @@ class Panel:
 
 
 class Claim(NamedTuple):
-    """A claim of a paper about a figure, what our results show, and whether it holds for them."""
+    """A claim of a paper about a figure, what our results show, and whether it holds for them.
+
+    None if they cannot tell, since a loss that the claim is about learned nothing.
+    """
 
     paper: str
     here: str
-    holds: bool
+    holds: bool | None
 
 
 @dataclass(frozen=True)

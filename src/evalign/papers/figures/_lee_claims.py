@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -51,10 +52,11 @@ def convergence_claims(results: StudyResults) -> list[Claim]:
     fast = max(epochs["surrogate F0.5"], epochs["surrogate F1"])
     bce = max(median_curve(cells["BCE"], "train F1"))
     return [
-        Claim(
+        _judge(
             "Surrogates with beta 2 and 3 need more epochs than those with a smaller beta.",
             f"Epochs to 90 % of the best train F1: {_format_family(epochs, 'surrogate')}.",
             slow > fast,
+            _in_family(cells, "surrogate"),
         ),
         Claim("Class-balanced BCE makes no progress.", f"Its train F1 reaches {bce:.3f}.", bce < 0.3),
     ]
@@ -72,11 +74,12 @@ def accuracy_claims(results: StudyResults) -> list[Claim]:
     families = {family: max(_in_family(best, family).values()) for family in ("surrogate", "soft")}
     recall = median(median_curve(cells[top], "train recall")[-LAST:])
     return [
-        Claim(
+        _judge(
             "Surrogates converge faster than the others, except macro soft F1.",
             f"Epochs to 90 % of the best train F1: {_format_family(epochs, 'surrogate')}; "
             f"MAE {epochs['MAE']}, BCE {epochs['BCE']}.",
             fast < slow,
+            _in_family(cells, "surrogate"),
         ),
         Claim(
             "A macro soft loss has the best accuracy, 0.9, by predicting every row as negative.",
@@ -138,4 +141,23 @@ def _linearity_claim(results: StudyResults, kind: str, text: str, allowed: range
         f"The coefficients are {', '.join(f'{value:.3f}' for value in first)} for beta = 0.5, 1, 2, 3; "
         f"{sum(value <= LINEAR for value in every)} of all {len(every)} runs are at or below {LINEAR}."
     )
-    return Claim(text, here, sum(value <= LINEAR for value in first) in allowed)
+    holds = sum(value <= LINEAR for value in first) in allowed
+    return _judge(text, here, holds, _in_family(cells, f"{kind} F"))
+
+
+def _judge(text: str, here: str, holds: bool, cells: dict[str, Cell]) -> Claim:
+    """A claim about losses, which cannot be judged if one of them is stuck at the end of training."""
+    stuck = [name for name, cell in cells.items() if any(_is_stuck(run["train F1"]) for run in cell.curves)]
+    if not stuck:
+        return Claim(text, here, holds)
+    return Claim(text, f"{here} Stuck at one prediction for all rows: {', '.join(stuck)}.", None)
+
+
+def _is_stuck(scores: Sequence[float]) -> bool:
+    """Whether the last F1 scores of a run are all the same, and not perfect.
+
+    >>> _is_stuck([0.2, 0.18] + [0.182] * 10), _is_stuck([0.2, 0.4, 0.4, 0.5])
+    (True, False)
+    """
+    last = set(scores[-LAST:])
+    return len(last) == 1 and last.pop() < 1
