@@ -46,14 +46,16 @@ def best_threshold(
         by_labels = sweep_thresholds(scores, positive, weight).matrices
     slack, value = goal.evaluate(sweep.matrices, by_labels)
     if belief is not None and goal.sample:
-        rows = goal.sample * float(weight.sum() / (weight @ weight))
-        value = expect_value(sweep.matrices, value, goal, rows)
+        counted = np.sort(scores[weight > 0])
+        below = np.searchsorted(counted, sweep.thresholds)
+        rows = torch.from_numpy(np.stack([below, len(counted) - below], axis=1))
+        value = expect_value(sweep.matrices, value, goal, goal.sample * rows)
     prefer = torch.from_numpy(np.abs(sweep.thresholds - 0.5))
     return float(sweep.thresholds[goal.choose(slack, value, prefer)])
 
 
-def expect_value(matrices: Tensor, value: Tensor, goal: Goal, rows: float) -> Tensor:
-    """The expected value of samples with `rows` rows per unit of mass, which may lack one of the predictions.
+def expect_value(matrices: Tensor, value: Tensor, goal: Goal, rows: Tensor) -> Tensor:
+    """The expected value of samples that may lack one of the predictions; `rows` (n, 2) of them are expected.
 
     The number of rows predicted as the rarer class is about a Poisson variable: with r expected there is
     none with probability exp(-r), and r / (1 - exp(-r)) are expected otherwise. Linear metrics do not change.
@@ -61,10 +63,10 @@ def expect_value(matrices: Tensor, value: Tensor, goal: Goal, rows: float) -> Te
     >>> from evalign import metrics
     >>> matrices = torch.tensor([[[90.0, 0.2], [4.0, 0.8]], [[50.0, 40.0], [1.0, 4.0]]])
     >>> value = metrics.f1()(matrices)
-    >>> value, expect_value(matrices, value, Goal(metrics.f1()), rows=1)
+    >>> value, expect_value(matrices, value, Goal(metrics.f1()), matrices.sum(-2))
     (tensor([0.2759, 0.1633]), tensor([0.2507, 0.1633]))
     """
-    predicted, rarer = (rows * matrices.sum(-2)).min(-1)
+    predicted, rarer = rows.to(value).min(-1)
     few = (predicted > 0) & (predicted < ENOUGH)
     if not few.any():
         return value
