@@ -102,7 +102,7 @@ class MixedPrecision(nn.Module):
     """A network whose hidden layers are computed in bfloat16 while it is trained.
 
     Weights, the last layer, and everything in evaluation are in float32. A step takes about half of the time
-    on processors with instructions for bfloat16; on others it takes longer.
+    on processors with instructions for bfloat16.
     """
 
     def __init__(self, network: nn.Module) -> None:
