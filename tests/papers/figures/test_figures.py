@@ -1,6 +1,7 @@
 """Figures: their formulas, the claims about them, and how they are written."""
 
 import csv
+import io
 import math
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from evalign.losses import SurrogateFBetaLoss
 from evalign.metrics import fbeta
@@ -231,6 +233,25 @@ def test_the_claims_of_figure_5(results):
 def test_curves_are_drawn(name, results):
     figure = FIGURES[name]
     assert draw(figure.kind, figure.panels(results)).startswith(PNG)
+
+
+def test_losses_that_were_not_trained_have_no_row_of_panels(results):
+    every = panels.convergence(results)
+    kept = [
+        replace(panel, lines=tuple(line for line in panel.lines if not line.series.startswith("weighted")))
+        for panel in every
+    ]
+    heights = [Image.open(io.BytesIO(draw("convergence", one))).height for one in (every, kept)]
+    assert heights[1] == heights[0] * 3 / 4
+
+
+def test_one_repetition_is_not_described_as_several(results):
+    single = {key: replace(cell, curves=cell.curves[:1]) for key, cell in results.cells.items()}
+    single = replace(results, cells=single)
+    for number in ("2", "3"):
+        figure = FIGURES[f"lee-figure{number}"]
+        assert "repetitions" in figure.numbers(results)[-1]
+        assert "repetition" not in figure.numbers(single)[-1]
 
 
 def test_every_figure_has_runs_numbers_and_claims(results):

@@ -93,9 +93,15 @@ def _style(series: str) -> dict[str, Any]:
 
 
 def _draw_convergence(figure: Figure, panels: Sequence[Panel]) -> None:
-    """Draw one row of panels per family of losses, with all other losses in grey behind it."""
-    grid = figure.subplots(len(FAMILIES), len(panels), sharex=True, sharey="col")
-    for row, (begin, heading) in zip(grid, FAMILIES, strict=True):
+    """Draw one row of panels per family of losses that were trained, with all others in grey behind it."""
+    names = [line.series for panel in panels for line in panel.lines]
+    families = [family for family in FAMILIES if any(name.startswith(family[0]) for name in names)]
+    if not families:
+        return
+    width, height = SIZES["convergence"]
+    figure.set_size_inches(width, height * len(families) / len(FAMILIES))
+    grid = figure.subplots(len(families), len(panels), sharex=True, sharey="col", squeeze=False)
+    for row, (begin, heading) in zip(grid, families, strict=True):
         for axes, panel in zip(row, panels, strict=True):
             lines = [line for line in panel.lines if line.repetition == 0]
             for line in sorted(lines, key=lambda line: line.series.startswith(begin)):
@@ -106,10 +112,9 @@ def _draw_convergence(figure: Figure, panels: Sequence[Panel]) -> None:
                     axes.plot(line.x, line.y, color=PALE, linewidth=0.9)
             _tidy(axes, panel.title if axes in grid[0] else "", panel.x_label if axes in grid[-1] else "")
             axes.set_xlim(1)
-        if row[-1].get_legend_handles_labels()[0]:
-            row[-1].legend(
-                title=heading, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, alignment="left"
-            )
+        row[-1].legend(
+            title=heading, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, alignment="left"
+        )
 
 
 def _draw_scatter(figure: Figure, panels: Sequence[Panel]) -> None:

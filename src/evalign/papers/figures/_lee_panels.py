@@ -130,10 +130,14 @@ def convergence_numbers(results: StudyResults) -> list[str]:
         )
         values = " | ".join(f"{value:.3f}" for value in last)
         table.append(f"| {name}{' (extra)' if extra else ''} | {best:.3f} | {epochs} | {values} |")
-    explanation = (
-        f"Medians over repetitions; the last {len(columns)} columns are medians over the last {LAST} epochs."
-    )
+    explanation = f"The last {len(columns)} columns are medians over the last {LAST} epochs."
+    if _count_repetitions(results) > 1:
+        explanation = f"Medians over repetitions. {explanation}"
     return [*table, "", explanation]
+
+
+def _count_repetitions(results: StudyResults) -> int:
+    return max((len(cell.curves) for _, _, cell in cells_with_curves(results)), default=0)
 
 
 def scatter(results: StudyResults, family: str) -> tuple[Panel, ...]:
@@ -218,11 +222,12 @@ def scatter_numbers(results: StudyResults, family: str) -> list[str]:
         texts.append(_format_range(coefficients(cell, own, source="train")))
         texts.append(_format_range(coefficients(cell, own, source="train", balanced=True)))
         table.append(f"| {name}{' (extra)' if extra else ''} | {' | '.join(texts)} |")
+    several = ": the first repetition, with the lowest and highest of all repetitions in brackets"
+    which = several if _count_repetitions(results) > 1 else ""
     explanation = (
-        "Correlation of loss and score over the epochs: the first repetition, with the lowest and highest "
-        "of all repetitions in brackets. The surrogate is designed to match the gradient of the logarithm of "
-        "F-beta (eq. 11, 12 and 22), hence the logarithm. Balanced classes: the F-beta that the same recalls "
-        "of both classes would give with as many positives as negatives."
+        f"Correlation of loss and score over the epochs{which}. The surrogate is designed to match the gradient "
+        "of the logarithm of F-beta (eq. 11, 12 and 22), hence the logarithm. Balanced classes: the F-beta that "
+        "the same recalls of both classes would give with as many positives as negatives."
     )
     return [*table, "", explanation]
 
