@@ -225,9 +225,9 @@ def scatter_numbers(results: StudyResults, family: str) -> list[str]:
     several = ": the first repetition, with the lowest and highest of all repetitions in brackets"
     which = several if _count_repetitions(results) > 1 else ""
     explanation = (
-        f"Correlation of loss and score over the epochs{which}. The surrogate is designed to match the gradient "
-        "of the logarithm of F-beta (eq. 11, 12 and 22), hence the logarithm. Balanced classes: the F-beta that "
-        "the same recalls of both classes would give with as many positives as negatives."
+        f"Correlation of loss and score over the epochs{which}. The surrogate is designed to match the "
+        "gradient of the logarithm of F-beta (eq. 11, 12 and 22), hence the logarithm. Balanced classes: the "
+        "F-beta that the same recalls of both classes would give with as many positives as negatives."
     )
     return [*table, "", explanation]
 
