@@ -158,9 +158,11 @@ class TestReproduce:
         assert result == {"table": "btg-table4", "files": ["a.md", "a.csv"], "complete": True}
         assert "btg-table4: without adult. Put it into a folder." in ran.err
         wanted = {
-            "table": "btg-table4", "scale": "small", "jobs": 2, "seed": 3, "out": "here", "progress": False,
+            "table": "btg-table4", "scale": "small", "jobs": 2, "seed": 3, "out": "here", "progress": True,
         }  # fmt: skip
         assert wanted.items() <= arguments.items()
+        run("reproduce", "btg-table4", "--quiet")
+        assert arguments["progress"] is False
         assert run("reproduce", "btg-table4").out.split() == ["a.md", "a.csv"]
 
     def test_partial(self, run, fail, replace_run):

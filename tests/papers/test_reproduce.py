@@ -33,14 +33,18 @@ def test_an_unknown_name_is_rejected_with_a_hint():
         reproduce("btg-tabel4")
 
 
-def test_a_table_is_run_by_its_name(toy, run, tmp_path, capsys):
+def test_a_table_is_run_by_its_name(toy, run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("evalign._progress.PAUSE", 0.0)
     result = run(toy, progress=True)
     assert result.results.complete
     assert result.files == tuple(tmp_path / "out" / f"toy-small.{end}" for end in ("md", "csv"))
     assert result.files[0].read_text().startswith("# toy: a toy\n")
-    err = capsys.readouterr().err
-    assert "toy small seed 0: 100%" in err
-    assert "left]" in err
+    *lines, last = capsys.readouterr().err.splitlines()
+    assert all(" left" in line for line in lines)
+    number = len(lines) + 1
+    assert last.startswith(f"toy small seed 0: {number} of {number} points, ")
+    run(toy, progress=True)  # nothing is left to do
+    assert capsys.readouterr().err == ""
 
 
 def test_nothing_is_written_while_nothing_is_done(toy, run, trials):

@@ -362,9 +362,22 @@ def test_progress_is_one_line_and_optional(monkeypatch):
     output = {}
     for verbose in (None, False, True):
         stream = io.StringIO()
+        stream.isatty = lambda: True
         monkeypatch.setattr(sys, "stderr", stream)
         compare(X, Y, "f1", methods=METHODS, n_repeats=2, verbose=verbose)
         output[verbose] = stream.getvalue()
-    assert output[None] == output[False] == ""
-    assert output[True].count("\n") == 1
-    assert re.search(r"4 of 4 trials \[[0-9:]+<00:00\]\s*\n$", output[True])
+    assert output[False] == ""
+    for verbose in (None, True):
+        assert output[verbose].count("\n") == 1
+        assert re.search(r"4 of 4 trials \[[0-9:]+<00:00\]\s*\n$", output[verbose])
+
+
+def test_progress_is_written_line_by_line_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("evalign._progress.PAUSE", 0.0)
+    for verbose in (None, False):
+        compare(X, Y, "f1", methods=METHODS, n_repeats=2, verbose=verbose)
+    assert capsys.readouterr().err == ""
+    compare(X, Y, "f1", methods=METHODS, n_repeats=2, verbose=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == [f"compare: {n} of 4 trials" for n in range(1, 5)]
+    assert lines[0].endswith(" s left")

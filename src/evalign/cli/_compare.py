@@ -45,7 +45,7 @@ def run(console: Console, options: CompareOptions) -> int:
         out.mkdir(parents=True, exist_ok=True)
         comparison = compare_problem(
             task.problem, methods=names, cv=windows, n_repeats=options.repeats, test_size=options.test_size,
-            trials_file=file, n_jobs=options.jobs, random_state=options.seed, verbose=console.is_live,
+            trials_file=file, n_jobs=options.jobs, random_state=options.seed, verbose=not console.quiet,
         )  # fmt: skip
         print_comparison(console, comparison)
         console.print(comparison.advice)

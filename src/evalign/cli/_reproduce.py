@@ -41,7 +41,7 @@ def run(console: Console, options: ReproduceOptions) -> None:
         reproduction = papers.reproduce(
             table, scale=options.scale, jobs=options.jobs, seed=options.seed,
             storage=options.storage or papers.STORAGE, out=options.out or papers.FOLDER,
-            partial=options.partial, progress=console.is_live,
+            partial=options.partial, progress=not console.quiet,
         )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError("Stopped. Finished trials are kept: the same command resumes.") from None

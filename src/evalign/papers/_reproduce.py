@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm  # type: ignore[import-untyped]
-
 from evalign._errors import check_integer, expected, is_integer, show, suggest
+from evalign._progress import Progress
 from evalign._torch import use_threads
 from evalign.papers._figure_page import write_figure
 from evalign.papers._table_page import write_table
@@ -70,7 +68,7 @@ def reproduce(
         out: The folder for the files.
         partial: Write the files of what is done so far, without running anything and without the datasets
             of which nothing is done.
-        progress: Show a progress bar on standard error.
+        progress: Show progress on standard error, as a bar on a terminal and as a line per minute elsewhere.
         interval: Seconds between the heartbeats of a worker.
         grace: Seconds without a heartbeat after which a worker is considered dead and its point run again.
     """
@@ -128,18 +126,10 @@ def _check_data(table: PaperTable) -> tuple[dict[str, str], dict[str, str]]:
 
 def _run(job: Job, queue: StudyQueue, jobs: int, progress: bool) -> None:
     done, total = job.plan.count_points(queue.progress().done)
-    bar_format = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left]"
-    with tqdm(
-        total=total,
-        initial=done,
-        desc=job.plan.name,
-        file=sys.stderr,
-        disable=not progress,
-        bar_format=bar_format,
-    ) as bar:
+    with Progress(job.plan.name, "points", total, done=done, visible=progress) as shown:
 
         def report() -> None:
-            bar.update(job.plan.count_points(queue.progress().done)[0] - bar.n)
+            shown.update(job.plan.count_points(queue.progress().done)[0])
 
         if jobs > 1:
             work_in_processes(job, jobs, report)

@@ -7,22 +7,10 @@ from typing import Any
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from evalign._progress import format_seconds
 from evalign.selection.folds import LATE, FoldModel, Schedule
 from evalign.selection.mixture import Judged
 from evalign.selection.problem import Problem
-
-
-def format_seconds(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> format_seconds(8.4), format_seconds(75), format_seconds(7500)
-    ('8 s', '1 min 15 s', '2 h 5 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class FitProgress:

@@ -200,7 +200,8 @@ def compare(
         n_jobs: The number of trials run at a time, with one thread each; None runs one at a time and leaves
             the threads to the libraries, or does what `joblib.parallel_config` says (Dask, Ray).
         random_state: The seed of the splits and of the methods.
-        verbose: Show a progress bar on standard error; None shows it on a terminal only.
+        verbose: Show progress on standard error, as a bar on a terminal and as a line per minute elsewhere;
+            None shows the bar only.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.dummy import DummyClassifier

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from evalign._errors import expected
 from evalign._files import FORMAT, check_format
+from evalign._progress import Progress
 from evalign._torch import use_threads
 from evalign.estimators import MetricBooster, MetricClassifier
 from evalign.metrics import Metric
@@ -148,13 +148,12 @@ def _run_groups(tasks: Sequence[TrialTask], problem: Problem, n_jobs: int | None
 
 
 def _show_progress(trials: Iterator[Trial], total: int, verbose: bool | None) -> Iterator[Trial]:
-    if total == 0:
-        return iter(())
-    bar: Iterator[Trial] = tqdm(
-        trials, total=total, disable=None if verbose is None else not verbose,
-        bar_format="{l_bar}{bar:20}| {n_fmt} of {total_fmt} trials [{elapsed}<{remaining}]",
-    )  # fmt: skip
-    return bar
+    """Yield trials as they are finished, and show how many are; by default on a terminal only."""
+    visible = verbose is not False and total > 0
+    with Progress("compare", "trials", total, lines=bool(verbose), visible=visible) as progress:
+        for done, trial in enumerate(trials, 1):
+            progress.update(done)
+            yield trial
 
 
 def run_group(tasks: Sequence[TrialTask], problem: Problem, one_thread: bool) -> list[Trial]:
