@@ -160,7 +160,7 @@ def test_a_killed_study_resumes(script, run, storage, trials, tmp_path, uninterr
 
 
 def test_a_point_interrupted_by_ctrl_c_is_run_again(script, run, storage, trials, tmp_path, uninterrupted):
-    worker = script(SCRIPT, storage, tmp_path / "out", 0.2)
+    worker = script(SCRIPT, storage, tmp_path / "out", 1)
     wait_for(trials, 2, worker)
     assert worker.ended(signal.SIGINT)[0] == 130
     interrupted = [trial for trial in trials() if "interrupted" in trial.user_attrs]
@@ -218,6 +218,7 @@ def test_a_point_enqueued_twice_is_run_once(storage, trials):
 
 
 def test_a_point_whose_worker_died_before_its_first_heartbeat_is_run_again(storage, trials, monkeypatch):
+    monkeypatch.setattr(_queue, "AHEAD", POINTS)
     queue = StudyQueue(StudyStorage(storage, interval=1, grace=1), PLAN)
     queue.fill()
     take(queue)
@@ -230,6 +231,7 @@ def test_a_point_whose_worker_died_before_its_first_heartbeat_is_run_again(stora
 def test_a_point_whose_worker_died_at_once_is_run_again(storage, monkeypatch):
     """The thread that sends heartbeats may come too late, so its first one does not depend on it."""
     monkeypatch.setattr(_optimize, "get_heartbeat_thread", lambda *_: nullcontext())
+    monkeypatch.setattr(_queue, "AHEAD", POINTS)
     queue = StudyQueue(StudyStorage(storage, interval=1, grace=1), PLAN)
     queue.fill()
 
@@ -275,7 +277,34 @@ def test_a_worker_completes_a_study_that_was_enqueued_in_part(storage, trials, m
     queue = StudyQueue(StudyStorage(storage), PLAN)
     queue.study.set_user_attr("filling", True)
     StudyQueue(StudyStorage(storage), PLAN).fill()
-    assert len(trials()) == 3 * 2
+    assert len(trials()) == _queue.AHEAD
+
+
+def test_one_dataset_is_complete_before_the_next_is_far(storage):
+    """Its trials are known only when its settings were compared, but come before most of the next dataset."""
+    data = (*TOY.data, PaperData("cocktailparty", "CocktailParty", "btg_net"))
+    plan = StudyPlan(replace(TOY, data=data), "small", 0, tuple(one.name for one in data))
+    queue = StudyQueue(StudyStorage(storage), plan)
+    queue.fill()
+    order = []
+
+    def run(trial, point):
+        order.append(point.data)
+        return Outcome([{row: {} for row in point.rows}] * len(point.seeds), 0.5, [1], 1.0)
+
+    while queue.run_next(run):
+        queue.refill()
+    assert Counter(order) == {"mammography": POINTS, "cocktailparty": POINTS}
+    last = max(at for at, name in enumerate(order) if name == "mammography")
+    assert order[:last].count("cocktailparty") <= 4
+
+
+def test_points_are_enqueued_for_any_number_of_workers(storage):
+    queue = StudyQueue(StudyStorage(storage), PLAN)
+    queue.fill()
+    for _ in range(_queue.AHEAD):
+        take(queue)
+    assert queue.refill() == 3 * 2 - _queue.AHEAD
 
 
 def test_missing_data_is_reported_and_the_rest_is_run(run, monkeypatch, tmp_path):

@@ -30,8 +30,9 @@ SILENCE = 10.0
 #: Seconds within which a worker that took a point must have sent its first heartbeat.
 FIRST_HEARTBEAT = 120.0
 
-#: Waiting points are read from the storage again and again: only so many are enqueued at a time.
-AHEAD = 50
+#: So many points wait at a time. Every worker enqueues more when it needs one; with many waiting, the trials of
+#: a dataset would come after the grids of others, since they are enqueued only when its own grid is done.
+AHEAD = 4
 
 _PENDING = (TrialState.WAITING, TrialState.RUNNING)
 
@@ -115,7 +116,8 @@ class StudyQueue:
             for point in self.plan.runnable_points(progress.done)
             if point.key not in progress.done and point.key not in progress.pending
         ]
-        following = missing[: max(0, AHEAD - len(progress.pending))]
+        waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        following = missing[: max(0, AHEAD - len(waiting))]
         for point in following:
             self.study.enqueue_trial({}, user_attrs={"key": point.key, "point": point.to_dict()})
         return len(following)
