@@ -1,5 +1,6 @@
 """Studies: every point is run once, whatever happens to the workers."""
 
+import math
 import pickle
 import shutil
 import signal
@@ -15,7 +16,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.study import _optimize
 from optuna.trial import TrialState
-from toys import BROKEN, TOY
+from toys import BROKEN, SETTINGS, TOY
 
 from evalign.papers import MissingDataError, _reproduce, reproduce
 from evalign.papers.studies import StudyPlan, StudyQueue, _borrow, _queue, _workers, work
@@ -182,6 +183,18 @@ def test_a_failed_point_is_recorded_and_the_study_continues(run, trials):
     count = len(trials("broken small seed 0"))
     run(BROKEN)
     assert len(trials("broken small seed 0")) == count
+
+
+def test_a_setting_that_diverges_is_neither_chosen_nor_repeated(run, trials):
+    scale = Scale(2, {**SETTINGS, "learning_rate": (1e30, 0.01)})
+    table = replace(TOY, name="diverging", rows=TOY.rows[1:2], small=scale)
+    result = run(table)
+    assert result.results.cells["mammography", "Dice"].errors == []
+    known = trials("diverging small seed 0")
+    assert [trial.state for trial in known] == [TrialState.COMPLETE] * 4
+    assert [trial.value for trial in known][:1] == [math.inf]
+    rates = [trial.user_attrs["point"]["setting"]["learning_rate"] for trial in known]
+    assert rates == [1e30, 0.01, 0.01, 0.01]
 
 
 def test_another_configuration_is_rejected_and_nothing_lost(finished, run, storage, trials):

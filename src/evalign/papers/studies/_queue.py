@@ -30,8 +30,8 @@ SILENCE = 10.0
 #: Seconds within which a worker that took a point must have sent its first heartbeat.
 FIRST_HEARTBEAT = 120.0
 
-#: So many points wait at a time. Every worker enqueues more when it needs one; with many waiting, the trials of
-#: a dataset would come after the grids of others, since they are enqueued only when its own grid is done.
+#: So many points wait at a time. Every worker enqueues more when it needs one; with many waiting, the trials
+#: of a dataset would come after the grids of others, since they are enqueued only when its own grid is done.
 AHEAD = 4
 
 _PENDING = (TrialState.WAITING, TrialState.RUNNING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -119,11 +120,21 @@ def _run_networks(
     scores = [_score_rows(table, rows, *pair) for pair in zip(models, parts, strict=True)]
     return Outcome(
         scores,
-        float(np.mean([model.valid_loss for model in models])),
+        _average_losses([model.valid_loss for model in models]),
         [model.epochs for model in models],
         capped=[model.capped for model in models],
         temperatures=[model.temperature for model in models if model.temperature is not None],
     )
+
+
+def _average_losses(losses: Sequence[float]) -> float:
+    """The mean; infinite if a training diverged, so that its setting is not chosen.
+
+    >>> _average_losses([0.25, 0.75]), _average_losses([0.25, float("nan")])
+    (0.5, inf)
+    """
+    mean = float(np.mean(losses))
+    return mean if math.isfinite(mean) else math.inf
 
 
 def _score_rows(
@@ -156,7 +167,7 @@ def _run_curves(table: PaperTable, data: PaperData, row: PaperRow, point: Point)
         runs.append(record_curves(row, name, parts, point.setting, table.columns, seed))
     return Outcome(
         [{} for _ in runs],
-        float(np.mean([run.valid_loss for run in runs])),
+        _average_losses([run.valid_loss for run in runs]),
         [run.epochs for run in runs],
         curves=[run.curves for run in runs],
     )
@@ -165,7 +176,7 @@ def _run_curves(table: PaperTable, data: PaperData, row: PaperRow, point: Point)
 def _run_estimators(table: PaperTable, row: PaperRow, parts: Sequence[Parts], point: Point) -> Outcome:
     pairs = [_run_estimator(table, row, *pair) for pair in zip(parts, point.seeds, strict=True)]
     scores, losses = zip(*pairs, strict=True)
-    return Outcome([{row.name: one} for one in scores], float(np.mean(losses)), [0] * len(scores))
+    return Outcome([{row.name: one} for one in scores], _average_losses(losses), [0] * len(scores))
 
 
 def _run_estimator(
