@@ -10,7 +10,7 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.metrics import f1_score, precision_score, recall_score
+from sklearn.metrics import f1_score, log_loss, precision_score, recall_score
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -72,6 +72,51 @@ def test_rounds_on_the_metric_are_kept_where_they_help():
         assert (model.validation_score_ > plain.validation_score_) == any(rounds)
         helpful += any(rounds)
     assert helpful
+
+
+def make_unequal(shares, seed=0, rows=4000):
+    """Classes with these shares of the rows."""
+    return make_classification(
+        rows, 10, n_informative=6, n_classes=len(shares), weights=shares, n_clusters_per_class=1,
+        flip_y=0.005, random_state=seed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shares", "settings", "wanted"),
+    [
+        ([0.7, 0.28, 0.02], {}, 1.0),
+        ([0.4, 0.4, 0.2], {}, None),
+        ([0.98, 0.02], {}, None),
+        ([0.7, 0.28, 0.02], {"min_child_samples": 100}, None),  # every leaf has about two rows of it
+        ([0.7, 0.28, 0.02], {"params": {"lambda_l2": 0.0}}, 0.0),
+        ([0.7, 0.28, 0.02], {"params": {"reg_lambda": 3.0}}, None),
+    ],
+)
+def test_leaves_are_penalised_if_one_of_several_classes_is_rare(shares, settings, wanted, monkeypatch):
+    penalties, train = [], lgb.train
+
+    def record(options, *args, **more):
+        penalties.append(options.get("lambda_l2"))
+        return train(options, *args, **more)
+
+    monkeypatch.setattr(lgb, "train", record)
+    X, y = make_unequal(shares)
+    MetricBooster("f1", strategy="log_loss", n_bags=1, n_estimators=2, n_jobs=1, **settings).fit(X, y)
+    assert penalties == [wanted]
+
+
+def test_the_penalty_improves_the_probabilities_of_rare_classes():
+    losses = []
+    for seed in range(2):
+        X, y = make_unequal([0.6, 0.36, 0.02, 0.02], seed)
+        parts = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
+        for params in (None, {"lambda_l2": 0.0}):
+            settings = {**QUICK, "strategy": "log_loss", "n_bags": 1, "n_estimators": 200}
+            model = MetricBooster("f1", params=params, **settings).fit(parts[0], parts[2])
+            losses.append(log_loss(parts[3], model.predict_proba(parts[1])))
+    with_penalty, without = np.reshape(losses, (2, 2)).mean(0)
+    assert with_penalty < 0.97 * without
 
 
 def test_without_a_rule_the_log_loss_is_lightgbm_itself(data):

@@ -61,6 +61,11 @@ SAMPLE = 0.2
 #: Above this number of classes, each round being one tree per class, features have 63 bins instead of 255.
 MANY_CLASSES = 32
 
+#: The penalty on the values of leaves if one of more than two classes is rare. A value is -G / (H + penalty),
+#: where a row adds about p to H: without it, some rows of a rare class make values of hundreds.
+PENALTY = 1.0
+_PENALTY_NAMES = {"lambda_l2", "reg_lambda", "lambda"}
+
 
 class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Gradient-boosted trees whose last rounds are boosted on the metric they are judged by.
@@ -98,8 +103,10 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             about that fraction.
         categorical_features: The places of features that are codes of categories, 0, 1, ..., which are split
             natively; of a table, they are found.
-        params: Further settings of LightGBM, as a dictionary. With more than 32 classes, `max_bin` is 63
-            unless given, since the time of a tree is spent on going through the bins.
+        params: Further settings of LightGBM, as a dictionary. With more than two classes, `lambda_l2` is 1
+            unless given, if a leaf of `min_child_samples` rows has less than one row of some class on
+            average. With more than 32, `max_bin` is 63 unless given, since the time of a tree is spent on
+            going through the bins.
         n_jobs: The number of threads of LightGBM, which boosts one bag at a time; None for as many
             as there is enough work for.
         random_state: The seed; the same seed on the same machine gives the same model.
@@ -222,7 +229,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             parts = [(rows, held_rows.with_class_weights(class_weights))]
         bar = ProgressBar("round")
         try:
-            plan = self._plan(goal, X, seed, bar)
+            plan = self._plan(goal, X, counts, seed, bar)
             train = train_label_stages if self.multilabel_ else train_stages
             with use_threads(1 if plan.settings["num_threads"] == 1 else None):
                 stages: Any = train(parts, plan)
@@ -263,13 +270,18 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             return 1
         return min(5, int(counts.min()) if groups is None else targets.count_groups(groups))
 
-    def _plan(self, goal: Goal, X: Any, seed: int, bar: ProgressBar) -> BoostingPlan:
+    def _plan(self, goal: Goal, X: Any, counts: NDArray[Any], seed: int, bar: ProgressBar) -> BoostingPlan:
         num_classes = 2 if self.multilabel_ else len(self.classes_)
+        # A small table must be able to grow trees at all.
+        rows_per_leaf = min(int(self.min_child_samples), max(1, X.shape[0] // 20))
+        # A class is rare if the smallest leaf has less than one row of it on average.
+        is_rare = num_classes > 2 and counts.min() * rows_per_leaf < counts.sum()
+        is_given = not _PENALTY_NAMES.isdisjoint(self.params or {})
         settings = {
             "learning_rate": self.learning_rate,
             "num_leaves": int(self.num_leaves),
-            # A small table must be able to grow trees at all.
-            "min_data_in_leaf": min(int(self.min_child_samples), max(1, X.shape[0] // 20)),
+            "min_data_in_leaf": rows_per_leaf,
+            **({"lambda_l2": PENALTY} if is_rare and not is_given else {}),
             "num_threads": choose_threads(X, self.n_jobs),
             "seed": seed,
             "deterministic": True,
