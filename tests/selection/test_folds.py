@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from evalign import AutoClassifier
-from evalign.selection._deadline import stop_after
+from evalign.estimators import CatBoost
+from evalign.selection._deadline import OutOfTime, stop_after
 from evalign.selection.folds import LATE, Clock, FoldModel, FoldTask, Schedule, as_seconds
 from evalign.selection.members import MEMBERS
 from evalign.selection.problem import Problem
@@ -150,6 +151,18 @@ def test_a_deadline_ends_with_its_block():
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     with stop_after(None):
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_a_deadline_is_not_an_interrupt():
+    """CatBoost raises KeyboardInterrupt when a signal raises anything."""
+    pytest.importorskip("catboost")
+    generator = np.random.default_rng(0)
+    with pytest.raises(OutOfTime), stop_after(0.5):  # it would take minutes
+        CatBoost(n_estimators=100_000, patience=100_000, n_jobs=1).fit(
+            generator.normal(size=(2000, 20)), generator.integers(0, 5, 2000)
+        )
+    with pytest.raises(KeyboardInterrupt), stop_after(60):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_there_is_no_deadline_where_signals_are_not_ours():

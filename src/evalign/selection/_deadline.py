@@ -32,7 +32,11 @@ def stop_after(seconds: float | None) -> Iterator[None]:
         yield
         return
 
+    is_over = False
+
     def stop(*_: object) -> None:
+        nonlocal is_over
+        is_over = True
         raise OutOfTime
 
     def cancel() -> None:
@@ -43,6 +47,10 @@ def stop_after(seconds: float | None) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 1.0)
     try:
         yield
+    except KeyboardInterrupt:  # CatBoost raises it instead of whatever a signal raises
+        if is_over:
+            raise OutOfTime from None
+        raise
     finally:
         with suppress(OutOfTime):  # it may come while it is cancelled
             cancel()
