@@ -108,7 +108,12 @@ class TestClasses:
     def test_one_row_of_a_class(self, fail, commands, name, table):
         rows = "".join(f"{k % 7},{'no' if k else 'yes'}\n" for k in range(40))
         line = fail(*commands[name](table(f"a,churned\n{rows}")))
-        assert "with at least two rows of every class, but got one of 'yes'" in line
+        assert "with at least two rows of every class, but got one of 'yes'. Leave out such rows" in line
+
+    def test_one_row_of_several_classes(self, fail, commands, name, table):
+        rows = "".join(f"{k % 7},{'no' if k > 2 else k}\n" for k in range(40))
+        line = fail(*commands[name](table(f"a,churned\n{rows}")))
+        assert "but got one of '0', and of 2 other classes. Leave out" in line
 
     def test_few_rows_of_a_class_are_noted(self, run, commands, name, table):
         rows = "".join(f"{k % 7},{'no' if k % 10 else 'yes'}\n" for k in range(60))

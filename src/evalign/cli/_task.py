@@ -149,7 +149,10 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         metric, constraints = metrics.resolve_classes(metric, constraints, names)
         rare, rows = _find_rarest(names, y)
         if rows < 2:
-            raise expected("target", "with at least two rows of every class", f"one of {rare!r}")
+            others = int((np.bincount(y) == 1).sum()) - 1
+            got = f"one of {rare!r}" + (f", and of {others} other classes" if others else "")
+            hint = "Leave out such rows, or join the class with a similar one."
+            raise expected("target", "with at least two rows of every class", got, hint)
         groups, weights, times = _read_roles(table, options)
         if weights is not None and not (sums := np.bincount(y, weights)).all():
             lost = f"only 0 for {names[int(sums.argmin())]!r}"
