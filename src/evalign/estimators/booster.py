@@ -59,7 +59,7 @@ FEW_ROWS = 50_000
 SAMPLE = 0.2
 
 #: Above this number of classes, each round being one tree per class, features have 63 bins instead of 255.
-MANY_CLASSES = 32
+MANY_CLASSES = 20
 
 #: The penalty on the values of leaves if one of more than two classes is rare. A value is -G / (H + penalty),
 #: where a row adds about p to H: without it, some rows of a rare class make values of hundreds.
@@ -105,7 +105,7 @@ class MetricBooster(SaveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[
             natively; of a table, they are found.
         params: Further settings of LightGBM, as a dictionary. With more than two classes, `lambda_l2` is 1
             unless given, if a leaf of `min_child_samples` rows has less than one row of some class on
-            average. With more than 32, `max_bin` is 63 unless given, since the time of a tree is spent on
+            average. With more than 20, `max_bin` is 63 unless given, since the time of a tree is spent on
             going through the bins.
         n_jobs: The number of threads of LightGBM, which boosts one bag at a time; None for as many
             as there is enough work for.
