@@ -134,6 +134,12 @@ def test_a_row_may_take_the_settings_of_another(run, trials):
     assert result.results.plan.count_points(keys) == (4, 4)
 
 
+def test_points_of_data_that_is_not_there_do_not_count():
+    places = [(name, row) for name in ("mammography", "adult") for row in ("F1*", "BCE")]
+    done = [f"trial | {name} | {row} | {{}} | [1, 2]" for name, row in places]
+    assert PLAN.count_points(done) == (2, POINTS)
+
+
 def test_two_processes_share_a_study(script, run, storage, trials, tmp_path, uninterrupted):
     worker = script(SCRIPT, storage, tmp_path / "out", 0.1, 2)
     assert worker.wait() == 0, worker.errors

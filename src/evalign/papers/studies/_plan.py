@@ -109,7 +109,8 @@ class StudyPlan:
         for data, row in self._trained_cells():
             grid |= {point.key for point in self.grid_points(data, row)}
             total += len(self.trial_points(data, row, self.settings(data, row)[0]))
-        n_done = sum(key.startswith("trial") for key in done) + sum(key in grid for key in done)
+        trials = tuple(f"trial | {name} | " for name in self.data)  # a study may have more data than this one
+        n_done = sum(key.startswith(trials) for key in done) + sum(key in grid for key in done)
         return n_done, total + len(grid)
 
     def _trained_cells(self) -> Iterator[tuple[PaperData, PaperRow]]:
