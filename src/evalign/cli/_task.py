@@ -150,9 +150,9 @@ def read_task(console: Console, options: TaskOptions) -> TableTask:
         rare, rows = _find_rarest(names, y)
         if rows < 2:
             others = int((np.bincount(y) == 1).sum()) - 1
-            got = f"one of {rare!r}" + (f", and of {others} other classes" if others else "")
+            more = f", and of {others} other class{'es' if others > 1 else ''}" if others else ""
             hint = "Leave out such rows, or join the class with a similar one."
-            raise expected("target", "with at least two rows of every class", got, hint)
+            raise expected("target", "with at least two rows of every class", f"one of {rare!r}{more}", hint)
         groups, weights, times = _read_roles(table, options)
         if weights is not None and not (sums := np.bincount(y, weights)).all():
             lost = f"only 0 for {names[int(sums.argmin())]!r}"
