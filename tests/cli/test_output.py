@@ -177,6 +177,13 @@ class TestReproduce:
             "btg-table4: nothing is done yet."
         )
 
+    def test_chosen_datasets(self, run, fail, replace_run):
+        arguments = replace_run(self.outcome(True))
+        assert run("reproduce", "east-table1", "--data=adult", "--data=creditcard").status == 0
+        assert arguments["data"] == ["adult", "creditcard"]
+        message = fail("reproduce", "east-table1", "--data=kaggle", status=2)
+        assert "among cocktailparty, mammography, caltech256, adult, cifar10, creditcard" in message
+
     def test_incomplete(self, run, replace_run):
         replace_run(self.outcome(False))
         ran = run("reproduce", "btg-table4", "--quiet")

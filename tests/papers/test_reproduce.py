@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from toys import SETTINGS, TOY
 
-from evalign.papers import FIGURES, TABLES, _reproduce, find, reproduce
+from evalign.papers import FIGURES, TABLES, MissingDataError, _reproduce, find, reproduce
 from evalign.papers.studies import _workers
 from evalign.papers.tables import PaperData, Scale
 
@@ -82,6 +82,39 @@ def test_what_is_done_so_far_is_written_without_running(run, trials, monkeypatch
         times[one["point"]["data"]] += one["outcome"]["seconds"]
     assert result.results.seconds == pytest.approx(times["mammography"])
     assert times["synthetic linear"] > 0
+
+
+@pytest.fixture
+def two_datasets():
+    """A table of two datasets, and two points in each."""
+    data = (*TOY.data, PaperData("synthetic linear", "Synthetic", "linear"))
+    return replace(TOY, data=data, rows=TOY.rows[1:2], small=Scale(2, {**SETTINGS, "learning_rate": 0.01}))
+
+
+def test_only_the_chosen_datasets_are_run(two_datasets, run, trials):
+    result = run(two_datasets, data=["synthetic linear"])
+    assert {trial.user_attrs["point"]["data"] for trial in trials()} == {"synthetic linear"}
+    page = result.files[0].read_text()
+    assert "## Synthetic" in page
+    assert "- Left out, since no row is complete: mammography.\n" in page
+    assert not result.results.complete
+    result = run(two_datasets, data=["mammography"])  # the files keep what was done before
+    assert result.results.complete
+    assert {"## Synthetic", "## Mammography"} <= set(result.files[0].read_text().splitlines())
+    assert len(trials()) == 4
+
+
+def test_chosen_datasets_are_checked(two_datasets, run, monkeypatch, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"among mammography, .* for toy, but got 'mamography'\. Did you mean"
+    ):
+        run(two_datasets, data=["mamography"])
+    with pytest.raises(ValueError, match="Expected `data` for tables only, but got 'cifar10' for the figure"):
+        run("lee-figure5", data=["cifar10"])
+    monkeypatch.setenv("EVALIGN_DATA", str(tmp_path))
+    table = replace(TOY, data=(*TOY.data, PaperData("creditcard", "Kaggle", "btg_net")))
+    with pytest.raises(MissingDataError, match=r"creditcard\.csv"):
+        run(table, data=["creditcard"])
 
 
 def test_an_interruption_is_raised_and_nothing_is_written(toy, run, monkeypatch, tmp_path):

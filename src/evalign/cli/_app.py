@@ -420,6 +420,10 @@ def reproduce(
     out: Annotated[
         str | None, typer.Option(help="The folder for the files.", show_default="docs/results")
     ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="Run only this dataset of the table; repeatable.", show_default="all"),
+    ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Write what is done so far, and run nothing.")
     ] = False,
@@ -431,7 +435,14 @@ def reproduce(
     from evalign.cli import _reproduce
 
     options = _reproduce.ReproduceOptions(
-        table=table, scale=scale, jobs=jobs, seed=seed, storage=storage, out=out, partial=partial
+        table=table,
+        scale=scale,
+        jobs=jobs,
+        seed=seed,
+        storage=storage,
+        out=out,
+        data=data or [],
+        partial=partial,
     )
     _reproduce.run(_console(as_json, quiet), options)
 

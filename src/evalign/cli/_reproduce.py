@@ -22,6 +22,7 @@ class ReproduceOptions:
     seed: int
     storage: str | None
     out: str | None
+    data: list[str]
     partial: bool
 
 
@@ -37,11 +38,12 @@ def run(console: Console, options: ReproduceOptions) -> None:
         scales = target.study.scales if isinstance(target, papers.PaperFigure) else target.scales
         if options.scale not in scales:
             raise expected("scale", f"to be one of {', '.join(scales)} for {table}", repr(options.scale))
+        papers.check_datasets(target, options.data)
     try:
         reproduction = papers.reproduce(
             table, scale=options.scale, jobs=options.jobs, seed=options.seed,
             storage=options.storage or papers.STORAGE, out=options.out or papers.FOLDER,
-            partial=options.partial, progress=not console.quiet,
+            data=options.data, partial=options.partial, progress=not console.quiet,
         )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError("Stopped. Finished trials are kept: the same command resumes.") from None
@@ -54,7 +56,7 @@ def run(console: Console, options: ReproduceOptions) -> None:
     console.print_json({"table": table, "files": files, "complete": results.complete})
     for file in files:
         console.print(file)
-    if options.partial and not files:
+    if not files and options.partial:
         raise RunError(f"{table}: nothing is done yet.")
-    if not (results.complete or options.partial):
+    if not files:
         raise RunError(f"{table} is not complete: the same command resumes.")

@@ -5,12 +5,12 @@ images and graphs), `networks` (the papers' networks), `training` (one point is 
 (all points of a table, run by workers) and `figures` (the papers' figures).
 """
 
-from evalign.papers._reproduce import FOLDER, STORAGE, Reproduction, find, reproduce
+from evalign.papers._reproduce import FOLDER, STORAGE, Reproduction, check_datasets, find, reproduce
 from evalign.papers.data import MissingDataError
 from evalign.papers.figures import FIGURES, PaperFigure
 from evalign.papers.tables import TABLES
 
 __all__ = [
-    "FIGURES", "FOLDER", "STORAGE", "TABLES", "MissingDataError", "PaperFigure", "Reproduction", "find",
-    "reproduce",
+    "FIGURES", "FOLDER", "STORAGE", "TABLES", "MissingDataError", "PaperFigure", "Reproduction",
+    "check_datasets", "find", "reproduce",
 ]  # fmt: skip

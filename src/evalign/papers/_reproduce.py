@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evalign._errors import check_integer, expected, is_integer, show, suggest
@@ -32,7 +33,10 @@ FOLDER = "docs/results"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The results of `reproduce`, and the files it wrote (none if some cells are not done, see `partial`)."""
+    """The results of `reproduce`, and the files it wrote.
+
+    There are none if cells that were to be run are not done, or with `partial` if nothing is.
+    """
 
     results: StudyResults
     files: tuple[Path, ...]
@@ -46,6 +50,7 @@ def reproduce(
     seed: int = 0,
     storage: str = STORAGE,
     out: str | Path = FOLDER,
+    data: Iterable[str] = (),
     partial: bool = False,
     progress: bool = True,
     interval: int = INTERVAL,
@@ -66,6 +71,8 @@ def reproduce(
         seed: The seed of the split and of all trials.
         storage: The SQLAlchemy URL of the database that stores the results, a SQLite file by default.
         out: The folder for the files.
+        data: The datasets of a table that are run, all by default. The files have all that is done, of
+            other datasets, too.
         partial: Write the files of what is done so far, without running anything and without the datasets
             of which nothing is done.
         progress: Show progress on standard error, as a bar on a terminal and as a line per minute elsewhere.
@@ -75,22 +82,27 @@ def reproduce(
     target = table if isinstance(table, PaperTable | PaperFigure) else find(table)
     study = target.study if isinstance(target, PaperFigure) else target
     _check(study, scale, jobs, seed)
+    chosen = check_datasets(target, data)
     fingerprints, missing = _check_data(study)
-    if missing and not fingerprints:
-        raise MissingDataError(" ".join(missing.values()))
+    absent = [reason for name, reason in missing.items() if name in chosen or not fingerprints]
+    if absent:
+        raise MissingDataError(" ".join(absent))
     plan = StudyPlan(study, scale, seed, tuple(fingerprints))
+    wanted = replace(plan, data=chosen) if chosen else plan
     if study.data:
-        job = Job(plan, storage, interval, grace)
+        job = Job(wanted, storage, interval, grace)
         with job.open_queue() as queue:
             queue.check_data(fingerprints)
             if not partial:
                 queue.fill()
                 _run(job, queue, jobs, progress)
-            collect = collect_started if partial else collect_results
-            results = collect(plan, queue.progress(), missing)
+            state = queue.progress()
+        collect = collect_started if partial or wanted != plan else collect_results
+        results = collect(plan, state, missing)
+        ready = bool(results.cells) if partial else collect_results(wanted, state, missing).complete
     else:  # a figure of formulas needs no storage
-        results = StudyResults(plan, {}, {})
-    if not (results.complete or (partial and results.cells)):
+        results, ready = StudyResults(plan, {}, {}), True
+    if not ready:
         return Reproduction(results, ())
     if isinstance(target, PaperFigure):
         return Reproduction(results, write_figure(target, results, Path(out)))
@@ -111,6 +123,21 @@ def _check(study: PaperTable, scale: str, jobs: int, seed: int) -> None:
     check_integer(jobs=jobs)
     if not is_integer(seed, 0) or seed >= 10**6:
         raise expected("seed", "to be a whole number from 0 to 999,999", show(seed))
+
+
+def check_datasets(target: PaperTable | PaperFigure, names: Iterable[str]) -> tuple[str, ...]:
+    """Check the names of datasets of a table."""
+    names = tuple(names)
+    if isinstance(target, PaperFigure):
+        if names:
+            raise expected("data", "for tables only", f"{show(names[0])} for the figure {target.name}")
+        return names
+    known = [data.name for data in target.data]
+    for name in names:
+        if name not in known:
+            wanted = f"to be among {', '.join(known)} for {target.name}"
+            raise expected("data", wanted, show(name), suggest(str(name), known))
+    return names
 
 
 def _check_data(table: PaperTable) -> tuple[dict[str, str], dict[str, str]]:

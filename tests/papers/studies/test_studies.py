@@ -318,6 +318,28 @@ def test_one_dataset_is_complete_before_the_next_is_far(storage):
     assert order[:last].count("cocktailparty") <= 4
 
 
+def test_a_worker_leaves_the_points_of_other_datasets_to_others(storage):
+    data = (*TOY.data, PaperData("cocktailparty", "CocktailParty", "btg_net"))
+    plan = StudyPlan(replace(TOY, data=data), "small", 0, tuple(one.name for one in data))
+    everything = StudyQueue(StudyStorage(storage), plan)
+    everything.fill()  # points of the first dataset wait
+    queue = StudyQueue(StudyStorage(storage), replace(plan, data=("cocktailparty",)))
+    taken = []
+
+    def run(trial, point):
+        taken.append(point.data)
+        return Outcome([{row: {} for row in point.rows}] * len(point.seeds), 0.5, [1], 1.0)
+
+    assert not queue.run_next(run)
+    assert not queue.progress().pending
+    queue.refill()
+    while queue.run_next(run):
+        queue.refill()
+    assert taken == ["cocktailparty"] * POINTS
+    waiting = everything.study.waiting()
+    assert [trial.user_attrs["point"]["data"] for trial in waiting] == ["mammography"] * _queue.AHEAD
+
+
 def test_points_are_enqueued_for_any_number_of_workers(storage):
     queue = StudyQueue(StudyStorage(storage), PLAN)
     queue.fill()

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from optuna.exceptions import TrialPruned
 from optuna.samplers import RandomSampler
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from evalign._errors import expected
 from evalign.papers.data import MissingDataError
@@ -39,7 +39,7 @@ _PENDING = (TrialState.WAITING, TrialState.RUNNING)
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """The progress of a study: the points that are done (None: failed, see `errors`) and those pending."""
+    """The progress of a study: points that are done (None: failed, see `errors`) and own ones pending."""
 
     done: dict[str, Outcome | None]
     errors: dict[str, str]
@@ -51,7 +51,7 @@ class PointFailedError(Exception):
 
 
 class StudyQueue:
-    """A study as a queue: points wait in it until a worker runs them.
+    """A study as a queue: points wait in it until a worker runs them, which takes only those of its datasets.
 
     Optuna's heartbeats show which workers are alive. The point of a dead worker, and one interrupted by
     Ctrl-C, is enqueued again by `refill`. Two workers may enqueue the same point at the same time: the
@@ -60,8 +60,12 @@ class StudyQueue:
 
     def __init__(self, storage: StudyStorage, plan: StudyPlan) -> None:
         self.storage, self.plan = storage, plan
-        self.study, created = create_or_load(storage, plan.name, RandomSampler(seed=plan.seed))
+        self.study, created = create_or_load(storage, plan.name, RandomSampler(seed=plan.seed), self._is_own)
         self._check_identity(created)
+
+    def _is_own(self, trial: FrozenTrial) -> bool:
+        """Whether a trial is a point of the datasets of this plan; other workers may have others."""
+        return trial.user_attrs.get("point", {}).get("data") in self.plan.data
 
     def _check_identity(self, created: bool) -> None:
         """Reject a study that was created for other work."""
@@ -116,8 +120,7 @@ class StudyQueue:
             for point in self.plan.runnable_points(progress.done)
             if point.key not in progress.done and point.key not in progress.pending
         ]
-        waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-        following = missing[: max(0, AHEAD - len(waiting))]
+        following = missing[: max(0, AHEAD - len(self.study.waiting()))]
         for point in following:
             self.study.enqueue_trial({}, user_attrs={"key": point.key, "point": point.to_dict()})
         return len(following)
@@ -141,7 +144,7 @@ class StudyQueue:
             if key is None:
                 continue
             if trial.state in _PENDING:
-                pending.add(key)
+                pending |= {key} if self._is_own(trial) else set()
             elif trial.state == TrialState.COMPLETE:
                 done[key] = Outcome(**trial.user_attrs["outcome"])
             elif "error" in trial.user_attrs and key not in done:
@@ -159,7 +162,7 @@ class StudyQueue:
         Raises:
             KeyboardInterrupt, MissingDataError: Raised by `run`; the point is not counted as failed.
         """
-        if not self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+        if not self.study.waiting():
             return False
 
         def objective(trial: Trial) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from evalign._errors import expected
@@ -16,8 +16,14 @@ except ImportError as error:
     raise ImportError("evalign.papers needs Optuna: pip install 'evalign[papers]'.") from error
 
 import sqlalchemy
-from optuna.exceptions import DuplicatedStudyError, ExperimentalWarning, StorageInternalError
+from optuna.exceptions import (
+    DuplicatedStudyError,
+    ExperimentalWarning,
+    StorageInternalError,
+    UpdateFinishedTrialError,
+)
 from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 #: Seconds between the heartbeats of a worker, and without one after which it is considered dead.
@@ -49,13 +55,40 @@ class _PatientStorage(RDBStorage):
             super().record_heartbeat(trial_id)
 
 
-def create_or_load(storage: StudyStorage, name: str, sampler: Any) -> tuple[optuna.Study, bool]:
+class SelectiveStudy(optuna.Study):
+    """A study that runs only those waiting trials that are its own; Optuna would run any."""
+
+    is_own: Callable[[FrozenTrial], bool]
+
+    def waiting(self) -> list[FrozenTrial]:
+        """Return the waiting trials that are its own."""
+        return [
+            trial
+            for trial in self.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+            if self.is_own(trial)
+        ]
+
+    def _pop_waiting_trial_id(self) -> int | None:
+        for trial in self.waiting():
+            with contextlib.suppress(UpdateFinishedTrialError):
+                # False if another worker was faster
+                if self._storage.set_trial_state_values(trial._trial_id, state=TrialState.RUNNING):
+                    return trial._trial_id
+        return None
+
+
+def create_or_load(
+    storage: StudyStorage, name: str, sampler: Any, is_own: Callable[[FrozenTrial], bool]
+) -> tuple[SelectiveStudy, bool]:
     """Return a study by name, and whether it was created now; of several concurrent calls, one creates it."""
     try:
-        study = optuna.create_study(study_name=name, storage=storage.rdb, sampler=sampler)
+        optuna.create_study(study_name=name, storage=storage.rdb)
+        created = True
     except DuplicatedStudyError:
-        return optuna.load_study(study_name=name, storage=storage.rdb, sampler=sampler), False
-    return study, True
+        created = False
+    study = SelectiveStudy(name, storage.rdb, sampler)
+    study.is_own = is_own
+    return study, created
 
 
 def fail_stale_trials(study: optuna.Study) -> None:
