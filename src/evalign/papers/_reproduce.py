@@ -89,21 +89,22 @@ def reproduce(
         raise MissingDataError(" ".join(absent))
     plan = StudyPlan(study, scale, seed, tuple(fingerprints))
     wanted = replace(plan, data=chosen) if chosen else plan
-    if study.data:
-        job = Job(wanted, storage, interval, grace)
-        with job.open_queue() as queue:
-            queue.check_data(fingerprints)
-            if not partial:
-                queue.fill()
-                _run(job, queue, jobs, progress)
-            state = queue.progress()
-        collect = collect_started if partial or wanted != plan else collect_results
-        results = collect(plan, state, missing)
-        ready = bool(results.cells) if partial else collect_results(wanted, state, missing).complete
-    else:  # a figure of formulas needs no storage
-        results, ready = StudyResults(plan, {}, {}), True
-    if not ready:
-        return Reproduction(results, ())
+    if not study.data:  # a figure of formulas needs no storage
+        return _write(target, StudyResults(plan, {}, {}), out)
+    job = Job(wanted, storage, interval, grace)
+    with job.open_queue() as queue:
+        queue.check_data(fingerprints)
+        if not partial:
+            queue.fill()
+            _run(job, queue, jobs, progress)
+        state = queue.progress()
+    collect = collect_started if partial or wanted != plan else collect_results
+    results = collect(plan, state, missing)
+    ready = results.cells if partial else collect_results(wanted, state, missing).complete
+    return _write(target, results, out) if ready else Reproduction(results, ())
+
+
+def _write(target: PaperTable | PaperFigure, results: StudyResults, out: str | Path) -> Reproduction:
     if isinstance(target, PaperFigure):
         return Reproduction(results, write_figure(target, results, Path(out)))
     return Reproduction(results, write_table(results, Path(out)))
