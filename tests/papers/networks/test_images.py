@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from evalign.papers.networks import darknet19, darknet_tiny, resnet18, resnet34
-from evalign.papers.networks._resnet import _Conv3x3
+from evalign.papers.networks._convolution import Conv3x3
 
 ALL = [darknet19, darknet_tiny, resnet18, resnet34]
 
@@ -196,7 +196,7 @@ def test_invalid_stem(stem):
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 2), (2, 2), (2, 3), (4, 4)])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_convolutions_of_tiny_maps_equal_the_plain_ones(height, width, stride, layout):
-    layer = _Conv3x3(5, 7, stride).double().to(memory_format=layout)
+    layer = Conv3x3(5, 7, stride).double().to(memory_format=layout)
     maps = torch.randn(3, 5, height, width, dtype=torch.double, requires_grad=True)
     wanted = F.conv2d(maps, layer.weight, stride=stride, padding=1)
     upstream = torch.randn_like(wanted)

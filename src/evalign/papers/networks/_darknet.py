@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from evalign._errors import check_integer
 from evalign.papers.networks._checks import check_images
+from evalign.papers.networks._convolution import Conv3x3
 
 #: The slope of the leaky ReLU below 0.
 LEAK = 0.1
@@ -94,6 +95,6 @@ class _Darknet(nn.Sequential):
 
 def _convolution(width: int, filters: int, side: int) -> list[nn.Module]:
     # Batch normalisation has its own bias.
-    convolution = nn.Conv2d(width, filters, side, padding=side // 2, bias=False)
+    convolution = Conv3x3(width, filters) if side == 3 else nn.Conv2d(width, filters, side, bias=False)
     nn.init.kaiming_normal_(convolution.weight, LEAK, mode="fan_out", nonlinearity="leaky_relu")
     return [convolution, nn.BatchNorm2d(filters), nn.LeakyReLU(LEAK, inplace=True)]
