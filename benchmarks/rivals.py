@@ -195,8 +195,9 @@ def print_single(results: list[dict], metric: str) -> None:
     for row in results:
         if row["metric"] == metric and "single" in row:
             gains.setdefault(row["table"], []).append(row["score"] - row["single"])
-    means = np.array([np.mean(own) for own in gains.values()])
-    print(f"\nAutoClassifier - its best member: {difference(means)} over {len(means)} tables.")
+    if gains:
+        means = np.array([np.mean(own) for own in gains.values()])
+        print(f"\nAutoClassifier - its best member: {difference(means)} over {len(means)} tables.")
 
 
 def print_mixing(results: list[dict], metrics: list[str]) -> None:
@@ -206,6 +207,8 @@ def print_mixing(results: list[dict], metrics: list[str]) -> None:
         if "single" in row:
             own = gains.setdefault(row["table"], {})
             own[row["metric"], row["split"]] = row["score"] - row["single"]
+    if not gains:
+        return
     print("\n**AutoClassifier - its best member**: over splits, with standard errors\n")
     print(f"| {' | '.join(['table', *metrics, 'mean of the metrics'])} |")
     print("|---" * (len(metrics) + 2) + "|")
@@ -223,6 +226,7 @@ def main() -> None:
     parser.add_argument("--metrics", nargs="+", default=list(METRICS), choices=list(METRICS))
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--first-split", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=30.0, help="of AutoClassifier and AutoGluon")
     parser.add_argument("--environment", type=Path, default=Path("autogluon"), help="with AutoGluon")
     parser.add_argument("--results", type=Path, default=Path("docs/results/rivals.jsonl"))
@@ -236,7 +240,8 @@ def main() -> None:
     missing = [name for name in tables if _data.load_table(name) is None]
     if missing:
         print(f"not found: {', '.join(missing)}; set EVALIGN_DATA")
-    for split in range(0 if options.print else options.splits):
+    splits = range(options.first_split, options.first_split + options.splits)
+    for split in () if options.print else splits:
         for metric in options.metrics:
             cases = [
                 (name, metric, split, method)
