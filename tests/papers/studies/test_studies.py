@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import platform
 import shutil
 import signal
 import time
@@ -499,3 +500,32 @@ def test_waiting_points_of_a_skipped_row_are_not_run(tmp_path):
         pass
     assert ("F1*",) in taken
     assert ("Dice",) not in taken
+
+
+#: Allocates and frees 32 MB, ten times as a step of training does; without `keep_memory` all pages are new.
+STEPS = """
+import resource
+import torch
+from evalign.papers.studies._workers import keep_memory
+
+def count_new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        blocks = [torch.ones(2**20) for _ in range(8)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+usual = count_new_pages()
+keep_memory()
+count_new_pages()
+print(usual, count_new_pages())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are left alone")
+def test_memory_that_a_step_frees_is_kept_for_the_next(script, tmp_path):
+    steps, printed = tmp_path / "steps.py", tmp_path / "printed"
+    steps.write_text(STEPS)
+    assert script(steps, stdout=printed).wait() == 0
+    usual, kept = map(int, printed.read_text().split())
+    assert kept < usual / 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import signal
 import sys
@@ -25,6 +26,9 @@ from evalign.papers.training import Outcome, Point, run_point
 
 #: Seconds that a worker waits before it looks for work again.
 IDLE = 1.0
+
+#: Options of `mallopt` in glibc, and how many bytes each of them is set to.
+_TRIM, _MMAP = (-1, 2**31 - 1), (-3, 2**25)
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,21 @@ class Interrupts:
             self._allowed = False
 
 
+def keep_memory() -> None:
+    """Let this process keep memory that is freed, instead of returning it to the system in every step.
+
+    A step of training frees what the next one allocates again. glibc returns blocks of many megabytes, and
+    the system clears each page anew: 3,000 pages per step of Tiny Darknet. Other C libraries are left alone.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # no mallopt, or no C library by this name
+        set_option = ctypes.CDLL(None).mallopt
+        for option in (_TRIM, _MMAP):
+            set_option(*option)
+
+
 def work(queue: StudyQueue, report: Callable[[], None] | None = None) -> None:
     """Run points until none is left; raise KeyboardInterrupt if a signal asks to stop."""
+    keep_memory()
     parent = multiprocessing.parent_process()
     with Interrupts() as interrupts:
 
