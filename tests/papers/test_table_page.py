@@ -67,6 +67,28 @@ def test_the_circumstances_are_described(results):
     assert "- This table is a toy." in text
 
 
+def test_rows_are_compared_with_a_reference_trial_by_trial(results):
+    plan = replace(PLAN, table=replace(TOY, reference="BCE"))
+    cells = {**results.cells, ("mammography", "F1*"): cell(0.8, 0.7)}
+    page = lines(to_markdown(StudyResults(plan, cells, {})))
+    at = page.index("Differences to BCE, paired by trial, with their standard errors:")
+    error = np.std([0.8 - 0.5, 0.7 - 0.6], ddof=1) / math.sqrt(2)
+    assert page[at + 2 : at + 7] == [
+        "| Row | F1 | MCC |",
+        "|---|---|---|",
+        f"| F1* | +0.200 ± {error:.3f} | +0.100 ± {error / 2:.3f} |",
+        "| Dice | -0.100 ± 0.000 | -0.050 ± 0.000 |",
+        "| rule | | |",  # it has one trial only
+    ]
+    alone = {("mammography", row): cell(value) for row, value in (("BCE", 0.5), ("F1*", 0.75))}
+    plan = replace(plan, table=replace(plan.table, rows=(TOY.rows[0], TOY.rows[2])))
+    assert "| F1* | +0.250 | +0.125 |" in to_markdown(StudyResults(plan, alone, {}))
+    for state in ({"errors": ["no pairs"]}, {"done": False}):
+        other = cell(0.5, 0.6, **state)
+        assert cell(0.8, 0.7).difference(other, "F1") is None is other.difference(cell(0.8, 0.7), "F1")
+    assert Cell().difference(Cell(), "F1") is None
+
+
 def test_csv_has_one_line_per_cell_and_column(results):
     rows = list(csv.DictReader(to_csv(results).splitlines()))
     assert len(rows) == 4 * 2

@@ -46,6 +46,8 @@ def to_markdown(results: StudyResults) -> str:
     for data in table.data:
         if data.name in results.plan.data:
             lines += [f"## {data.title}", "", *_section(results, data), ""]
+            if table.reference:
+                lines += [*_compare_with_reference(results, data), ""]
     lines += ["## Notes", "", *(f"- {note}" for note in _notes(results)), ""]
     return "\n".join(lines)
 
@@ -117,6 +119,28 @@ def _section(results: StudyResults, data: PaperData) -> Iterator[str]:
         cells = [_format_cell(results, data, row, column, column in known) for column in columns]
         mark = _mark_cap(results, data, row)
         yield f"| {row.name}{' (extra)' if row.extra else ''}{mark} | {' | '.join(cells)} |"
+
+
+def _compare_with_reference(results: StudyResults, data: PaperData) -> Iterator[str]:
+    """The rows of a dataset minus the reference of the table."""
+    table = results.plan.table
+    reference = results.cells[data.name, table.reference]
+    yield f"Differences to {table.reference}, paired by trial, with their standard errors:"
+    yield ""
+    yield f"| Row | {' | '.join(column.name for column in table.columns)} |"
+    yield f"|---|{'---|' * len(table.columns)}"
+    for place, row in results.plan.cells():
+        if place == data and row.name != table.reference:
+            cell = results.cells[data.name, row.name]
+            numbers = [cell.difference(reference, column.name) for column in table.columns]
+            yield f"| {row.name} | {' | '.join(_format_difference(number) for number in numbers)} |"
+
+
+def _format_difference(number: Number | None) -> str:
+    if number is None:
+        return ""
+    error = "" if math.isnan(number.deviation) else f" ± {number.deviation:.3f}"
+    return f"{number.mean:+.3f}{error}"
 
 
 def _mark_cap(results: StudyResults, data: PaperData, row: PaperRow) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,10 +34,25 @@ class Cell:
 
     def number(self, column: str) -> Number | None:
         """Return the mean and standard deviation over the trials; None if there are no trials."""
-        values = [scores[column] for scores in self.scores]
-        if not values:
+        return _summarise([scores[column] for scores in self.scores])
+
+    def difference(self, reference: Cell, column: str) -> Number | None:
+        """Return the mean difference to another cell, paired by trial, and its standard error.
+
+        None while trials are missing on either side: those that are left need not be pairs.
+        """
+        sides = (self, reference)
+        if any(cell.errors or not cell.done for cell in sides) or len(self.scores) != len(reference.scores):
             return None
-        return Number(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan)
+        pairs = zip(self.scores, reference.scores, strict=True)
+        number = _summarise([own[column] - other[column] for own, other in pairs])
+        return number and number._replace(deviation=number.deviation / math.sqrt(len(self.scores)))
+
+
+def _summarise(values: Sequence[float]) -> Number | None:
+    if not values:
+        return None
+    return Number(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan)
 
 
 @dataclass(frozen=True)

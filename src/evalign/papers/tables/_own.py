@@ -68,6 +68,7 @@ ABLATION = PaperTable(
         by_data={"cifar10": {**TINY, "rows": 500, "max_epochs": 2}}, by_row=BY_ROW,
     ),
     protocol=PROTOCOL,
+    reference="EAST",
     notes=(
         "The row EAST has r = 0.8, a floor of 0.02, and batches of 256 rows (64 images). Each row below it "
         "changes one thing, which its name says; 'threshold 1/d' is to be compared with 'not annealed', and "

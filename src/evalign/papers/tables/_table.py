@@ -175,6 +175,8 @@ class PaperTable:
     notes: tuple[str, ...] = ()
     #: Which numbers are bold: ("at least", row), ("above", row) or ("best", "").
     bold: tuple[str, str] | None = None
+    #: The row with which all others are compared, trial by trial, in a table of their own.
+    reference: str = ""
     #: Decimals of the paper's means.
     digits: int = 3
 
