@@ -69,8 +69,8 @@ def test_the_circumstances_are_described(results):
 
 def test_rows_are_compared_with_a_reference_trial_by_trial(results):
     plan = replace(PLAN, table=replace(TOY, reference="BCE"))
-    cells = {**results.cells, ("mammography", "F1*"): cell(0.8, 0.7)}
-    page = lines(to_markdown(StudyResults(plan, cells, {})))
+    both = StudyResults(plan, {**results.cells, ("mammography", "F1*"): cell(0.8, 0.7)}, {})
+    page = lines(to_markdown(both))
     at = page.index("Differences to BCE, paired by trial, with their standard errors:")
     error = np.std([0.8 - 0.5, 0.7 - 0.6], ddof=1) / math.sqrt(2)
     assert page[at + 2 : at + 7] == [
@@ -80,13 +80,23 @@ def test_rows_are_compared_with_a_reference_trial_by_trial(results):
         "| Dice | -0.100 ± 0.000 | -0.050 ± 0.000 |",
         "| rule | | |",  # it has one trial only
     ]
-    alone = {("mammography", row): cell(value) for row, value in (("BCE", 0.5), ("F1*", 0.75))}
-    plan = replace(plan, table=replace(plan.table, rows=(TOY.rows[0], TOY.rows[2])))
-    assert "| F1* | +0.250 | +0.125 |" in to_markdown(StudyResults(plan, alone, {}))
-    for state in ({"errors": ["no pairs"]}, {"done": False}):
-        other = cell(0.5, 0.6, **state)
+    first = next(csv.DictReader(to_csv(both).splitlines()))
+    assert float(first["to_reference"]) == pytest.approx(0.2)
+    assert float(first["to_reference_error"]) == pytest.approx(error)
+
+
+def test_differences_need_all_trials():
+    alone, failed, running = cell(0.5), cell(0.5, 0.6, errors=["no pairs"]), cell(0.5, 0.6, done=False)
+    for other in (alone, failed, running):
         assert cell(0.8, 0.7).difference(other, "F1") is None is other.difference(cell(0.8, 0.7), "F1")
     assert Cell().difference(Cell(), "F1") is None
+    assert cell(0.75).difference(alone, "F1") == Number(0.25, pytest.approx(math.nan, nan_ok=True))
+
+
+def test_a_difference_of_single_trials_has_no_error(results):
+    plan = replace(PLAN, table=replace(TOY, reference="BCE", rows=(TOY.rows[0], TOY.rows[2])))
+    cells = {("mammography", row): cell(value) for row, value in (("BCE", 0.5), ("F1*", 0.75))}
+    assert "| F1* | +0.250 | +0.125 |" in to_markdown(StudyResults(plan, cells, {}))
 
 
 def test_csv_has_one_line_per_cell_and_column(results):
@@ -97,7 +107,7 @@ def test_csv_has_one_line_per_cell_and_column(results):
     assert float(first["mean"]) == pytest.approx(0.65)
     assert float(first["difference"]) == pytest.approx(-0.1)
     assert (first["paper_mean"], first["paper_bold"], first["trials"]) == ("0.75", "True", "2")
-    assert rows[2]["paper_mean"] == ""
+    assert rows[2]["paper_mean"] == rows[2]["to_reference"] == ""
     assert rows[6]["deviation"] == ""  # of one trial
 
 

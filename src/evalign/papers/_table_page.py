@@ -215,19 +215,23 @@ def to_csv(results: StudyResults) -> str:
     writer.writerow(
         ["table", "scale", "seed", "dataset", "row", "extra_row", "column", "extra_column", "mean",
          "deviation", "trials", "failed", "paper_mean", "paper_deviation", "paper_bold",
-         "difference", "epochs", "capped", "temperature", "setting"]
+         "difference", "to_reference", "to_reference_error", "epochs", "capped", "temperature", "setting"]
     )  # fmt: skip
     plan = results.plan
     for data, row in plan.cells():
         cell = results.cells[data.name, row.name]
+        reference = results.cells.get((data.name, plan.table.reference))
         for column in plan.table.columns:
             own, paper = cell.number(column.name), results.paper_number(row, data.name, column)
+            gain = None if reference is None else cell.difference(reference, column.name)
             writer.writerow(
                 [plan.table.name, plan.scale, plan.seed, data.name, row.name, row.extra, column.name,
                  column.extra, _format_float(own and own.mean), _format_float(own and own.deviation),
                  len(cell.scores), len(cell.errors), _format_float(paper and paper.mean),
                  _format_float(paper and paper.deviation), "" if paper is None else paper.bold,
-                 _format_float(own.mean - paper.mean if own and paper else None), _format_float(cell.epochs),
+                 _format_float(own.mean - paper.mean if own and paper else None),
+                 _format_float(gain and gain.mean), _format_float(gain and gain.deviation),
+                 _format_float(cell.epochs),
                  cell.capped + cell.grid_capped, _format_float(cell.temperature),
                  json.dumps(dict(cell.setting), sort_keys=True)]
             )  # fmt: skip
