@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -142,6 +143,12 @@ def test_splits_and_time_are_described(results):
     assert "- Splits: one for all trials, stratified, the official test part" in to_markdown(results)
     for seconds, text in ((42, "42 s"), (150, "2 min"), (3 * 3600 + 300, "3 h 5 min")):
         assert f"- Time: {text} of one processor" in to_markdown(replace(results, seconds=seconds))
+
+
+def test_the_date_is_that_of_the_trainings_not_of_the_page(results):
+    first, last = date(2001, 2, 3), date(2001, 2, 5)
+    for days, text in (((first,), "2001-02-03"), ((first, last), "2001-02-03 to 2001-02-05")):
+        assert f"- Date: {text}\n" in to_markdown(replace(results, days=days))
 
 
 def test_unfinished_cells_are_listed(results):

@@ -57,13 +57,13 @@ def describe_run(results: StudyResults, name: str) -> list[str]:
     plan = results.plan
     versions = ", ".join(f"{package} {_version(package)}" for package in PACKAGES)
     command = f"evalign reproduce {name} --scale {plan.scale} --seed {plan.seed}"
-    today = datetime.now(timezone.utc).date()
+    days = results.days or (datetime.now(timezone.utc).date(),)  # of a figure of formulas: today
     return [
         f"- Command: `{command}`",
         f"- Scale: {_describe_scale(results)}",
         *_describe_outcome(results),
         f"- Seed: {plan.seed}",
-        f"- Date: {today}",
+        f"- Date: {' to '.join(map(str, dict.fromkeys((days[0], days[-1]))))}",
         f"- Machine: {platform.system()} {platform.machine()}, {os.cpu_count()} processors",
         f"- Versions: Python {platform.python_version()}, evalign {evalign.__version__}, {versions}",
     ]

@@ -92,6 +92,7 @@ def test_every_point_is_run_exactly_once(run, trials, uninterrupted):
     assert set(count_complete(trials()).values()) == {1}
     assert len(trials()) == POINTS
     before = [trial.datetime_complete for trial in trials()]
+    assert set(first.results.days) == {when.date() for when in before}
     assert scores(run(TOY)) == scores(first)
     assert [trial.datetime_complete for trial in trials()] == before
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from optuna.exceptions import TrialPruned
 from optuna.samplers import RandomSampler
@@ -39,11 +39,15 @@ _PENDING = (TrialState.WAITING, TrialState.RUNNING)
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """The progress of a study: points that are done (None: failed, see `errors`) and own ones pending."""
+    """The progress of a study: points that are done (None: failed, see `errors`) and own ones pending.
+
+    `days` has the days on which points were completed.
+    """
 
     done: dict[str, Outcome | None]
     errors: dict[str, str]
     pending: frozenset[str]
+    days: dict[str, date]
 
 
 class PointFailedError(Exception):
@@ -137,6 +141,7 @@ class StudyQueue:
         """Return the progress of the study."""
         done: dict[str, Outcome | None] = {}
         errors: dict[str, str] = {}
+        days: dict[str, date] = {}
         deaths: Counter[str] = Counter()
         pending = set()
         for trial in self.study.get_trials(deepcopy=False):
@@ -147,6 +152,7 @@ class StudyQueue:
                 pending |= {key} if self._is_own(trial) else set()
             elif trial.state == TrialState.COMPLETE:
                 done[key] = Outcome(**trial.user_attrs["outcome"])
+                days |= {key: trial.datetime_complete.date()} if trial.datetime_complete else {}
             elif "error" in trial.user_attrs and key not in done:
                 done[key], errors[key] = None, trial.user_attrs["error"]
             elif trial.state == TrialState.FAIL and "interrupted" not in trial.user_attrs:
@@ -154,7 +160,7 @@ class StudyQueue:
         for key, count in deaths.items():
             if count >= LIVES and key not in done:
                 done[key], errors[key] = None, f"its worker died {LIVES} times"
-        return StudyProgress(done, errors, frozenset(pending))
+        return StudyProgress(done, errors, frozenset(pending), days)
 
     def run_next(self, run: Callable[[Trial, Point], Outcome]) -> bool:
         """Run a waiting point and store its outcome or its error; return False if none is waiting.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,8 @@ class StudyResults:
     missing: dict[str, str]
     #: The processor time of all points of these cells.
     seconds: float = 0.0
+    #: The days on which these points were completed, in order.
+    days: tuple[date, ...] = ()
     #: Datasets that were left out, since no cell of theirs is done.
     unstarted: tuple[str, ...] = ()
 
@@ -122,7 +125,8 @@ def collect_results(plan: StudyPlan, progress: StudyProgress, missing: dict[str,
             sum(cut for outcome in compared for cut in outcome.capped),
             float(np.mean(coldest)) if coldest else math.nan,
         )
-    return StudyResults(plan, cells, missing, sum(seconds.values()))
+    days = {day for key, day in progress.days.items() if key in seconds}
+    return StudyResults(plan, cells, missing, sum(seconds.values()), tuple(sorted(days)))
 
 
 def collect_started(plan: StudyPlan, progress: StudyProgress, missing: dict[str, str]) -> StudyResults:
