@@ -104,6 +104,30 @@ def test_only_the_chosen_datasets_are_run(two_datasets, run, trials):
     assert len(trials()) == 4
 
 
+def test_what_another_machine_has_done_is_written_without_its_data(two_datasets, run, monkeypatch, tmp_path):
+    kaggle = PaperData("creditcard", "Kaggle", "btg_net")
+    table = replace(two_datasets, data=(*two_datasets.data, kaggle))
+    monkeypatch.setenv("EVALIGN_DATA", str(tmp_path))
+    run(table, data=["synthetic linear"])
+
+    def not_here(name):
+        if name != "mammography":
+            raise MissingDataError(f"no {name}")
+        return fingerprint(name)
+
+    fingerprint = _reproduce.fingerprint
+    monkeypatch.setattr(_reproduce, "fingerprint", not_here)
+    result = run(table)
+    page = result.files[0].read_text()
+    assert {"## Synthetic", "## Mammography"} <= set(page.splitlines())
+    assert result.results.missing == {"creditcard": "no creditcard"}
+    assert "Not finished" not in page
+    monkeypatch.delattr(_reproduce, "fingerprint")  # nor does it look for any data now
+    again = run(table, partial=True)
+    assert "- Left out, since no row is complete: creditcard.\n" in again.files[0].read_text()
+    assert again.results.cells == result.results.cells
+
+
 def test_chosen_datasets_are_checked(two_datasets, run, monkeypatch, tmp_path):
     with pytest.raises(
         ValueError, match=r"among mammography, .* for toy, but got 'mamography'\. Did you mean"

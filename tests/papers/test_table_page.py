@@ -12,7 +12,7 @@ from toys import TOY
 
 from evalign.papers._table_page import to_csv, to_markdown
 from evalign.papers.studies import Cell, StudyPlan, StudyResults
-from evalign.papers.tables import Number
+from evalign.papers.tables import Number, Protocol
 
 PLAN = StudyPlan(TOY, "small", 0, ("mammography",))
 
@@ -72,7 +72,7 @@ def test_rows_are_compared_with_a_reference_trial_by_trial(results):
     plan = replace(PLAN, table=replace(TOY, reference="BCE"))
     both = StudyResults(plan, {**results.cells, ("mammography", "F1*"): cell(0.8, 0.7)}, {})
     page = lines(to_markdown(both))
-    at = page.index("Differences to BCE, paired by trial, with their standard errors:")
+    at = page.index("Differences to BCE, paired by trial, with their standard errors on this one split:")
     error = np.std([0.8 - 0.5, 0.7 - 0.6], ddof=1) / math.sqrt(2)
     assert page[at + 2 : at + 7] == [
         "| Row | F1 | MCC |",
@@ -81,9 +81,20 @@ def test_rows_are_compared_with_a_reference_trial_by_trial(results):
         "| Dice | -0.100 ± 0.000 | -0.050 ± 0.000 |",
         "| rule | | |",  # it has one trial only
     ]
+    splits = replace(plan.table, protocol=Protocol(split_per_trial=True))
+    text = to_markdown(replace(both, plan=replace(plan, table=splits)))
+    assert "Differences to BCE, paired by trial, with their standard errors:\n" in text
     first = next(csv.DictReader(to_csv(both).splitlines()))
     assert float(first["to_reference"]) == pytest.approx(0.2)
     assert float(first["to_reference_error"]) == pytest.approx(error)
+
+
+def test_without_a_reference_there_are_no_differences(results):
+    skipped = replace(TOY, reference="BCE", small=replace(TOY.small, skip=(("", "BCE"),)))
+    cells = {key: one for key, one in results.cells.items() if key[1] != "BCE"}
+    for one in (results, StudyResults(replace(PLAN, table=skipped), cells, {})):
+        assert "Differences" not in to_markdown(one)
+        assert {row["to_reference"] for row in csv.DictReader(to_csv(one).splitlines())} == {""}
 
 
 def test_differences_need_all_trials():
@@ -94,10 +105,11 @@ def test_differences_need_all_trials():
     assert cell(0.75).difference(alone, "F1") == Number(0.25, pytest.approx(math.nan, nan_ok=True))
 
 
-def test_a_difference_of_single_trials_has_no_error(results):
+@pytest.mark.parametrize(("value", "shown"), [(0.75, "+0.250 | +0.125"), (0.4999, "+0.000 | +0.000")])
+def test_a_difference_of_single_trials_has_no_error(value, shown):
     plan = replace(PLAN, table=replace(TOY, reference="BCE", rows=(TOY.rows[0], TOY.rows[2])))
-    cells = {("mammography", row): cell(value) for row, value in (("BCE", 0.5), ("F1*", 0.75))}
-    assert "| F1* | +0.250 | +0.125 |" in to_markdown(StudyResults(plan, cells, {}))
+    cells = {("mammography", row): cell(own) for row, own in (("BCE", 0.5), ("F1*", value))}
+    assert f"| F1* | {shown} |" in to_markdown(StudyResults(plan, cells, {}))
 
 
 def test_csv_has_one_line_per_cell_and_column(results):

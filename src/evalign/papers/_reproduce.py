@@ -74,7 +74,7 @@ def reproduce(
         data: The datasets of a table that are run, all by default. The files have all that is done, of
             other datasets, too.
         partial: Write the files of what is done so far, without running anything and without the datasets
-            of which nothing is done.
+            of which nothing is done. The data itself is not needed.
         progress: Show progress on standard error, as a bar on a terminal and as a line per minute elsewhere.
         interval: Seconds between the heartbeats of a worker.
         grace: Seconds without a heartbeat after which a worker is considered dead and its point run again.
@@ -83,7 +83,7 @@ def reproduce(
     study = target.study if isinstance(target, PaperFigure) else target
     _check(study, scale, jobs, seed)
     chosen = check_datasets(target, data)
-    fingerprints, missing = _check_data(study)
+    fingerprints, missing = ({}, {}) if partial else _check_data(study)
     absent = [reason for name, reason in missing.items() if name in chosen or not fingerprints]
     if absent:
         raise MissingDataError(" ".join(absent))
@@ -93,15 +93,22 @@ def reproduce(
         return _write(target, StudyResults(plan, {}, {}), out)
     job = Job(wanted, storage, interval, grace)
     with job.open_queue() as queue:
-        queue.check_data(fingerprints)
         if not partial:
+            queue.check_data(fingerprints)
             queue.fill()
             _run(job, queue, jobs, progress)
         state = queue.progress()
+    shown = replace(plan, data=_find_shown(study, {*fingerprints, *state.started}, partial))
+    missing = {name: reason for name, reason in missing.items() if name not in shown.data}
     collect = collect_started if partial or wanted != plan else collect_results
-    results = collect(plan, state, missing)
+    results = collect(shown, state, missing)
     ready = results.cells if partial else collect_results(wanted, state, missing).complete
     return _write(target, results, out) if ready else Reproduction(results, ())
+
+
+def _find_shown(study: PaperTable, known: set[str], partial: bool) -> tuple[str, ...]:
+    """The datasets of the files: those that are here, or that another machine has begun."""
+    return tuple(data.name for data in study.data if partial or data.name in known)
 
 
 def _write(target: PaperTable | PaperFigure, results: StudyResults, out: str | Path) -> Reproduction:

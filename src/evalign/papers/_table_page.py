@@ -46,8 +46,7 @@ def to_markdown(results: StudyResults) -> str:
     for data in table.data:
         if data.name in results.plan.data:
             lines += [f"## {data.title}", "", *_section(results, data), ""]
-            if table.reference:
-                lines += [*_compare_with_reference(results, data), ""]
+            lines += _compare_with_reference(results, data)
     lines += ["## Notes", "", *(f"- {note}" for note in _notes(results)), ""]
     return "\n".join(lines)
 
@@ -122,10 +121,13 @@ def _section(results: StudyResults, data: PaperData) -> Iterator[str]:
 
 
 def _compare_with_reference(results: StudyResults, data: PaperData) -> Iterator[str]:
-    """The rows of a dataset minus the reference of the table."""
+    """The rows of a dataset minus the reference of the table, if there is one."""
     table = results.plan.table
-    reference = results.cells[data.name, table.reference]
-    yield f"Differences to {table.reference}, paired by trial, with their standard errors:"
+    reference = results.cells.get((data.name, table.reference))
+    if reference is None:
+        return
+    errors = "standard errors" if table.protocol.split_per_trial else "standard errors on this one split"
+    yield f"Differences to {table.reference}, paired by trial, with their {errors}:"
     yield ""
     yield f"| Row | {' | '.join(column.name for column in table.columns)} |"
     yield f"|---|{'---|' * len(table.columns)}"
@@ -134,13 +136,14 @@ def _compare_with_reference(results: StudyResults, data: PaperData) -> Iterator[
             cell = results.cells[data.name, row.name]
             numbers = [cell.difference(reference, column.name) for column in table.columns]
             yield f"| {row.name} | {' | '.join(_format_difference(number) for number in numbers)} |"
+    yield ""
 
 
 def _format_difference(number: Number | None) -> str:
     if number is None:
         return ""
     error = "" if math.isnan(number.deviation) else f" ± {number.deviation:.3f}"
-    return f"{number.mean:+.3f}{error}"
+    return f"{round(number.mean, 3) + 0.0:+.3f}{error}"  # + 0.0, since -0.0 would be -0.000
 
 
 def _mark_cap(results: StudyResults, data: PaperData, row: PaperRow) -> str:

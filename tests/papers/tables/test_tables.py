@@ -106,6 +106,7 @@ def test_numbers_belong_to_rows_data_and_columns(name):
     rows, data, columns = ({one.name for one in side} for side in (table.rows, table.data, table.columns))
     assert len(rows) == len(table.rows)
     assert len(columns) == len(table.columns)
+    assert {table.reference} <= rows | {""}
     for row, dataset, column in table.numbers:
         assert row in rows
         assert dataset in data
@@ -191,8 +192,9 @@ def test_the_identity_depends_on_the_work_only():
         "t", "", "", (PaperData("d", "D"),), (PaperRow("r", "ce"),), (PaperColumn("c", "f1"),), scale, scale
     )
     same = PaperTable(
-        "t", "other words", "x", table.data, table.rows, table.columns, scale, scale, notes=("n",)
-    )
+        "t", "other words", "x", table.data, table.rows, table.columns, scale, scale,
+        notes=("n",), reference="r",
+    )  # fmt: skip
     assert table.identity("full", 0) == same.identity("full", 0)
     other = PaperTable(
         "t", "", "", table.data, table.rows, table.columns, Scale(2, {"learning_rate": 0.1}), scale

@@ -41,13 +41,14 @@ _PENDING = (TrialState.WAITING, TrialState.RUNNING)
 class StudyProgress:
     """The progress of a study: points that are done (None: failed, see `errors`) and own ones pending.
 
-    `days` has the days on which points were completed.
+    `days` has the days on which points were completed, `started` the datasets of all points that are done.
     """
 
     done: dict[str, Outcome | None]
     errors: dict[str, str]
     pending: frozenset[str]
     days: dict[str, date]
+    started: frozenset[str]
 
 
 class PointFailedError(Exception):
@@ -143,7 +144,7 @@ class StudyQueue:
         errors: dict[str, str] = {}
         days: dict[str, date] = {}
         deaths: Counter[str] = Counter()
-        pending = set()
+        pending, started = set(), set()
         for trial in self.study.get_trials(deepcopy=False):
             key = trial.user_attrs.get("key")
             if key is None:
@@ -152,6 +153,7 @@ class StudyQueue:
                 pending |= {key} if self._is_own(trial) else set()
             elif trial.state == TrialState.COMPLETE:
                 done[key] = Outcome(**trial.user_attrs["outcome"])
+                started.add(trial.user_attrs["point"]["data"])
                 days |= {key: trial.datetime_complete.date()} if trial.datetime_complete else {}
             elif "error" in trial.user_attrs and key not in done:
                 done[key], errors[key] = None, trial.user_attrs["error"]
@@ -160,7 +162,7 @@ class StudyQueue:
         for key, count in deaths.items():
             if count >= LIVES and key not in done:
                 done[key], errors[key] = None, f"its worker died {LIVES} times"
-        return StudyProgress(done, errors, frozenset(pending), days)
+        return StudyProgress(done, errors, frozenset(pending), days, frozenset(started))
 
     def run_next(self, run: Callable[[Trial, Point], Outcome]) -> bool:
         """Run a waiting point and store its outcome or its error; return False if none is waiting.

@@ -112,6 +112,7 @@ TABLE_1 = PaperTable(
         skip=(("creditcard", "F1 adversarial"),),
     ),
     protocol=PROTOCOL,
+    reference=RULE.name,
     numbers={
         **parse_numbers(
             ["cocktailparty", "adult"],
@@ -175,6 +176,7 @@ TABLE_2 = PaperTable(
         2, {"learning_rate": 0.001, "batch_size": 256, "max_epochs": 12, "patience": 4, "rows": 5000}
     ),
     protocol=PROTOCOL,
+    reference=RULE.name,
     numbers=parse_numbers(
         ["cifar10_transportation", "cifar10_frog"],
         ["F1-Score", "Accuracy"],

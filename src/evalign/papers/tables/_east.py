@@ -146,6 +146,7 @@ TABLE_1 = PaperTable(
     medium=Scale(5, MEDIUM, MEDIUM_BY_DATA, grid=UNCOOLED),
     small=Scale(2, SMALL, SMALL_BY_DATA),
     protocol=PROTOCOL,
+    reference=RULE.name,
     numbers={
         **parse_numbers(
             ["cifar10", "caltech256"],

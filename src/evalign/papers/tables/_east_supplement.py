@@ -67,6 +67,7 @@ TABLE_2 = PaperTable(
     medium=MEDIUM_SCALE,
     small=SMALL_SCALE,
     protocol=PROTOCOL,
+    reference=RULE.name,
     numbers=parse_numbers(
         ["cifar10", "caltech256"],
         ["Macro F1-Score", "Accuracy"],
@@ -100,6 +101,7 @@ TABLE_3 = PaperTable(
     medium=MEDIUM_SCALE,
     small=SMALL_SCALE,
     protocol=PROTOCOL,
+    reference=RULE.name,
     numbers={
         **parse_numbers(
             _NAMES[:2],

@@ -87,6 +87,7 @@ TABLE_2 = PaperTable(
     medium=Scale(5, NIGHT, MEDIUM_BY_DATA),
     small=Scale(2, SMALL, SMALL_BY_DATA),
     protocol=PROTOCOL,
+    reference=RULE.name,
     numbers=parse_numbers(
         [data.name for data in BINARY],
         ["F1-Score"],
