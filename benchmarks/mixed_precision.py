@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from evalign.papers.tables import TABLES, grid_settings
-from evalign.papers.training import Outcome, Point, run_point
+from evalign.papers.training import Outcome, Point, multiplies_bfloat16, run_point
 
 TABLE = TABLES["ablation"]
 ROWS = ("CE", "EAST")
@@ -47,6 +47,8 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["cocktailparty", "mammography"])
     parser.add_argument("--trials", type=int, default=5)
     options = parser.parse_args()
+    if not multiplies_bfloat16("cpu"):
+        parser.error("this processor has no instructions for bfloat16: both would be float32")
     torch.set_num_threads(1)
     print("| data | row | F1 | MCC | validation loss | time per epoch, ratio |\n|---|---|---|---|---|---|")
     for data in options.data:

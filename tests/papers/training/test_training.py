@@ -17,7 +17,7 @@ from evalign.papers.tables import (
     Scale,
     grid_settings,
 )
-from evalign.papers.training import Point, _points, is_stackable, run_point
+from evalign.papers.training import Point, _points, is_stackable, multiplies_bfloat16, run_point
 from evalign.papers.training._losses import BlockwiseLoss, build_loss
 from evalign.papers.training._networks import BlockwiseNetwork, PairLogits, TwoLogits, build_network
 from evalign.papers.training._train import TrainingTask, train_networks
@@ -60,6 +60,18 @@ def test_blocks_do_not_change_results():
     torch.testing.assert_close(BlockwiseLoss(loss, 25)(network(x), y), loss(network(x), y))
 
 
+@pytest.fixture
+def processor(monkeypatch):
+    """Sets what the processor is said to have instructions for."""
+
+    def has(*names):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(names, True), raising=False)
+
+    has("avx512_bf16")
+    return has
+
+
+@pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize(("name", "least"), [("mlp", 0.999), ("darknet_tiny", 0.8), ("resnet18", 0.8)])
 def test_mixed_precision_rounds_only_hidden_layers_in_training(name, least):
     shape = (64, 5) if name == "mlp" else (16, 3, 32, 32)
@@ -82,7 +94,12 @@ def test_mixed_precision_rounds_only_hidden_layers_in_training(name, least):
     assert torch.equal(networks[0].eval()(x), networks[1].eval()(x))
 
 
-def test_mixed_precision_keeps_the_last_layer():
+@pytest.mark.parametrize(
+    ("names", "hidden"),
+    [(("amx_bf16",), torch.bfloat16), (("bf16",), torch.bfloat16), (("avx512_f",), torch.float32)],
+)
+def test_mixed_precision_needs_instructions_and_keeps_the_last_layer(processor, names, hidden):
+    processor(*names)
     parts = toy_parts(64, 5, label=lambda x: x.sum(1) > 0)
     network = build_network("mlp", parts, {"precision": "mixed"}).train()
     types = []
@@ -90,7 +107,13 @@ def test_mixed_precision_keeps_the_last_layer():
         if isinstance(layer, nn.Linear):
             layer.register_forward_hook(lambda _, __, output: types.append(output.dtype))
     network(parts.train.x)
-    assert types == [torch.bfloat16] * 3 + [torch.float32]
+    assert types == [hidden] * 3 + [torch.float32]
+
+
+def test_an_older_torch_trains_in_float32(monkeypatch):
+    assert multiplies_bfloat16("cuda")
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert not multiplies_bfloat16("cpu")
 
 
 def test_trials_at_once_learn_and_differ():

@@ -72,7 +72,7 @@ NOTES = (
     "At scale medium the network is ResNet-18 for both datasets, on 3,000 images for 40 epochs, once for "
     "each loss; 'weighted soft' is left out. The learning rate is 0.001 instead of 0.01: with 0.01, "
     "surrogates get stuck at predicting every row as positive. Hidden layers are computed in bfloat16 while "
-    "the network is trained.",
+    "the network is trained, unless the processor has no instructions for it.",
     "The paper does not specify the first layer of its ResNet: here, at scale full, it is the 7 x 7 "
     "convolution of the original.",
     "According to the paper all losses use class weights. The macro soft F-beta loss (eq. 23 and 24) already "

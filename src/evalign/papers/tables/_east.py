@@ -87,8 +87,9 @@ MEDIUM_BY_DATA: dict[str, Settings] = {
     "creditcard": {"batch_size": (2048, 8192), "precision": "mixed"},
 }  # fmt: skip
 PRECISION_NOTE = (
-    "Where the precision is mixed, hidden layers are computed in bfloat16 while a network is trained; "
-    "weights, the last layer and everything in evaluation are in float32."
+    "Where the precision is mixed, hidden layers are computed in bfloat16 while a network is trained, unless "
+    "the processor has no instructions for it; weights, the last layer and everything in evaluation are in "
+    "float32."
 )
 SMALL = {
     "learning_rate": 0.001,
