@@ -39,9 +39,9 @@ def draw_panel(
 ) -> None:
     axes.axvline(0, color="black", linewidth=1)
     for column, (color, marker, shift) in COLUMNS.items():
-        pairs = [differences[dataset, row, column] for row in ROWS]
-        means, errors = zip(*pairs, strict=True)
-        places = [number + shift for number in range(len(ROWS))]
+        shown = [number for number, row in enumerate(ROWS) if (dataset, row, column) in differences]
+        means, errors = zip(*(differences[dataset, ROWS[number], column] for number in shown), strict=True)
+        places = [number + shift for number in shown]
         style = {"color": color, "marker": marker, "markersize": 4, "linestyle": "", "capsize": 2}
         axes.errorbar(means, places, xerr=errors, label=column, **style)
     axes.set(yticks=range(len(ROWS)), ylim=(len(ROWS) - 0.5, -0.5), xlabel="difference to EAST")

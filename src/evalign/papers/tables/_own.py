@@ -44,6 +44,7 @@ SETTINGS = {
     "max_epochs": 5000, "patience": 20,
 }  # fmt: skip
 TINY = {"network": "darknet_tiny", "batch_size": 64}
+SKIP = (("cifar10", "batches of 64"),)  # all of its rows have them
 
 ABLATION = PaperTable(
     name="ablation",
@@ -61,18 +62,19 @@ ABLATION = PaperTable(
     medium=Scale(
         5, {**SETTINGS, "patience": 10},
         by_data={"cifar10": {**TINY, "rows": 2000, "precision": "mixed"}},
-        by_row=BY_ROW,
+        by_row=BY_ROW, skip=SKIP,
     ),
     small=Scale(
         2, {**SETTINGS, "max_epochs": 20, "patience": 5},
-        by_data={"cifar10": {**TINY, "rows": 500, "max_epochs": 2}}, by_row=BY_ROW,
+        by_data={"cifar10": {**TINY, "rows": 500, "max_epochs": 2}}, by_row=BY_ROW, skip=SKIP,
     ),
     protocol=PROTOCOL,
     reference="EAST",
     notes=(
         "The row EAST has r = 0.8, a floor of 0.02, and batches of 256 rows (64 images). Each row below it "
-        "changes one thing, which its name says; 'threshold 1/d' is to be compared with 'not annealed', and "
-        "'aligned' is CE first, anchor 0.3 and memory 0.9 together, with weights chosen by the hard metric.",
+        "changes one thing, which its name says ('batches of 64' is EAST itself on CIFAR-10, and not run "
+        "there); 'threshold 1/d' is to be compared with 'not annealed', and 'aligned' is CE first, anchor 0.3 "
+        "and memory 0.9 together, with weights chosen by the hard metric.",
         "For two classes the dynamic threshold is always 0.5 = 1/d: both rows are the same training, up to "
         "rounding, and differ by chance only.",
         "Rows of a trial share their split and their initial weights.",
