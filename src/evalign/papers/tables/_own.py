@@ -73,8 +73,8 @@ ABLATION = PaperTable(
     notes=(
         "The row EAST has r = 0.8, a floor of 0.02, and batches of 256 rows (64 images). Each row below it "
         "changes one thing, which its name says ('batches of 64' is EAST itself on CIFAR-10, and not run "
-        "there); 'threshold 1/d' is to be compared with 'not annealed', and 'aligned' is CE first, anchor 0.3 "
-        "and memory 0.9 together, with weights chosen by the hard metric.",
+        "there); 'threshold 1/d' is to be compared with 'not annealed', and 'aligned' is CE first, anchor "
+        "0.3 and memory 0.9 together, with weights chosen by the hard metric.",
         "For two classes the dynamic threshold is always 0.5 = 1/d: both rows are the same training, up to "
         "rounding, and differ by chance only.",
         "Rows of a trial share their split and their initial weights.",
