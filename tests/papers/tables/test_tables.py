@@ -27,7 +27,8 @@ from evalign.training import TrainingData
 NAMES = [
     "btg-table1", "btg-table2", "btg-table3", "btg-table4", "btg-fbeta", "btg-time",
     "fbeta-table1", "fbeta-table2",
-    *(f"east-table{number}" for number in range(1, 8)), "ablation",
+    *(f"east-table{number}" for number in range(1, 4)), "east-images",
+    *(f"east-table{number}" for number in range(4, 8)), "ablation",
 ]  # fmt: skip
 
 
@@ -65,6 +66,8 @@ def test_every_table_of_the_papers_is_there():
         ("east-table2", "CCS", "cifar10", "Accuracy", (0.111, 0.0, False)),
         ("east-table3", "RF", "adult", "Macro F1", (0.739, 0.01, False)),
         ("east-table3", "F1*", "adult", "F1", (0.364, 0.10, False)),
+        ("east-images", "F1*", "caltech256_images", "F1", (0.358, 0.01, False)),
+        ("east-images", "RF", "caltech256_images", "Acc", (0.180, 0.0, False)),
         ("east-table4", "F-beta R* (Frog)", "cifar10", "Recall (Frog)", (0.879, 0.02, False)),
         ("east-table4", "CE", "caltech256", "Precision (Frog)", (0.022, 0.06, False)),
         ("east-table5", "F-beta P*", "caltech256", "Recall (Frog)", (0.080, 0.06, False)),
@@ -82,7 +85,7 @@ def test_the_count_of_numbers_of_each_table():
     assert counts == {
         "btg-table1": 72, "btg-table2": 12, "btg-table3": 6, "btg-table4": 15, "btg-fbeta": 0, "btg-time": 0,
         "fbeta-table1": 18, "fbeta-table2": 8, "east-table1": 90, "east-table2": 16, "east-table3": 32,
-        "east-table4": 34, "east-table5": 16, "east-table6": 14, "east-table7": 6,
+        "east-images": 19, "east-table4": 34, "east-table5": 16, "east-table6": 14, "east-table7": 6,
         "ablation": 0,
     }  # fmt: skip
 
