@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,10 +83,7 @@ def reproduce(
     study = target.study if isinstance(target, PaperFigure) else target
     _check(study, scale, jobs, seed)
     chosen = check_datasets(target, data)
-    fingerprints, missing = ({}, {}) if partial else _check_data(study)
-    absent = [reason for name, reason in missing.items() if name in chosen or not fingerprints]
-    if absent:
-        raise MissingDataError(" ".join(absent))
+    fingerprints, missing = ({}, {}) if partial else _check_data(study, chosen)
     plan = StudyPlan(study, scale, seed, tuple(fingerprints))
     wanted = replace(plan, data=chosen) if chosen else plan
     if not study.data:  # a figure of formulas needs no storage
@@ -148,14 +145,20 @@ def check_datasets(target: PaperTable | PaperFigure, names: Iterable[str]) -> tu
     return names
 
 
-def _check_data(table: PaperTable) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the fingerprints of the data that is available, and how to obtain the rest."""
+def _check_data(table: PaperTable, chosen: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the fingerprints of the data that is available, and how to obtain the rest.
+
+    Raise `MissingDataError` if a chosen dataset is not available, or none is.
+    """
     fingerprints, missing = {}, {}
     for data in table.data:
         try:
             fingerprints[data.name] = fingerprint(data.name)
         except MissingDataError as error:
             missing[data.name] = str(error)
+    absent = [reason for name, reason in missing.items() if name in chosen or not fingerprints]
+    if absent:
+        raise MissingDataError(" ".join(absent))
     return fingerprints, missing
 
 
