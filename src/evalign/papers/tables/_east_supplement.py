@@ -167,7 +167,7 @@ IMAGES = PaperTable(
     full=Scale(10, PAPER, {PHOTOS.name: FULL_BATCHES["caltech256"]}),
     medium=Scale(
         3,
-        {"learning_rate": 0.001, "batch_size": 32, "decay": 0.8, "max_epochs": 500, "patience": 10,
+        {"learning_rate": 0.001, "batch_size": 32, "decay": 0.8, "max_epochs": 300, "patience": 5,
          "precision": "mixed"},
     ),
     small=Scale(
