@@ -159,7 +159,7 @@ PHOTOS = PaperData("caltech256_images", "Caltech256, images", "darknet19")
 
 IMAGES = PaperTable(
     name="east-images",
-    title="EAST against six others on the images of Caltech256",
+    title="EAST and its baselines on the images of Caltech256",
     citation=f"{CITATION} Tables 1 and 2.",
     data=(PHOTOS,),
     rows=(F1, ACC, MCC, PaperRow("Dice", "dice"), CE, FOREST, CCS, RULE, ALIGNED),
