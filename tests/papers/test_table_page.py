@@ -112,6 +112,21 @@ def test_a_difference_of_single_trials_has_no_error(value, shown):
     assert f"| F1* | {shown} |" in to_markdown(StudyResults(plan, cells, {}))
 
 
+def test_what_datasets_replace_is_not_described_as_if_it_were_used(results):
+    spec = replace(TOY.small, by_data={"mammography": {"batch_size": 32, "trials": 4}})
+    table = replace(TOY, small=spec)
+    text = to_markdown(replace(results, plan=replace(PLAN, table=table)))
+    assert "Trials per cell: 4; settings" in text
+    assert "batch_size 256" not in text
+    assert "mammography: batch_size 32" in text
+    table = replace(table, data=(*TOY.data, replace(TOY.data[0], name="adult")))
+    both = replace(PLAN, table=table, data=("mammography", "adult"))
+    cells = {(data, row): cell(0.5) for data in both.data for row in ("F1*", "Dice", "BCE", "rule")}
+    text = to_markdown(StudyResults(both, cells, {}))
+    assert "Trials per cell: 2 to 4; settings" in text
+    assert "batch_size 256" in text
+
+
 def test_csv_has_one_line_per_cell_and_column(results):
     rows = list(csv.DictReader(to_csv(results).splitlines()))
     assert len(rows) == 4 * 2

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -90,15 +90,23 @@ def _describe_scale(results: StudyResults) -> str:
     plan = results.plan
     if not results.cells:
         return f"{plan.scale}. Nothing is trained"
-    sizes = [len(plan.settings(data, row)) for data, row in plan.cells()]
-    grid = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
     scale = plan.table.scale(plan.scale)
-    parts = [f"{name} {_format_setting(value)}" for name, value in scale.settings.items()]
+    trials = _format_range([scale.count_trials(data) for data in plan.data])
+    grid = _format_range([len(plan.settings(data, row)) for data, row in plan.cells()])
     own = [(data, settings) for data, settings in scale.by_data.items() if data in plan.data]
+    replaced = set.intersection(*(set(scale.by_data.get(data, {})) for data in plan.data))
+    parts = [
+        f"{name} {_format_setting(value)}" for name, value in scale.settings.items() if name not in replaced
+    ]
     for owner, settings in (*own, *scale.by_row.items()):
         parts += [f"{owner}: {name} {_format_setting(value)}" for name, value in settings.items()]
     text = "; ".join(parts)
-    return f"{plan.scale}. Trials per cell: {scale.trials}; settings compared per cell: {grid} ({text})"
+    return f"{plan.scale}. Trials per cell: {trials}; settings compared per cell: {grid} ({text})"
+
+
+def _format_range(counts: Sequence[int]) -> str:
+    """The lowest and the highest count, or the one that all are."""
+    return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
 
 def _format_setting(value: object) -> str:
