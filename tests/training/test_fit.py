@@ -45,6 +45,15 @@ def test_a_metric_phase_keeps_its_start_unless_others_are_better_by_more_than_ch
     assert fit.model.weight.flatten().tolist() == [best, best]
 
 
+@pytest.mark.parametrize(("by_metric", "epochs"), [(False, 2), (True, 5)])
+def test_a_better_metric_is_a_reason_to_continue_if_weights_are_chosen_by_it(by_metric, epochs):
+    """The loss is lowest in the first epoch; the metric is better until the fourth."""
+    fit = ScriptedFit([range(wrong) for wrong in (50, 40, 30, 20, 10, 10, 0)])
+    fit.run([Phase("loss", nn.CrossEntropyLoss(), 0.1, max_epochs=6, patience=1, by_metric=by_metric)])
+    assert len(fit.history) == epochs
+    assert fit.model.weight[0, 0] == (4 if by_metric else 1)
+
+
 def test_a_metric_loss_is_cooled_as_in_anneal_east():
     """Tables, `strategy="east"` and `Anneal.east` share one schedule: the losses of a fit, replayed."""
     torch.manual_seed(0)

@@ -78,6 +78,7 @@ def take_rows(x: Any, index: Tensor) -> Tensor:
 class Phase:
     """Epochs with one loss; `by_metric` selects weights by the hard metric, not by the loss.
 
+    It ends after `patience` epochs without a lower loss or, with `by_metric`, a better metric.
     A `MetricLoss` without a fixed step is cooled as in `Anneal.east`, by `decay` down to `floor`.
     """
 
@@ -172,7 +173,7 @@ class Fit:
             return
         score = self._score(row, phase)
         significant = not phase.by_metric or self._significantly_above(score, at.first)
-        better = significant and at.best.offer(score, self.model) and bool(self.constraints)
+        better = significant and at.best.offer(score, self.model)
         at.stalled = 0 if better or row["valid_loss"] < at.lowest else at.stalled + 1
         at.lowest = min(at.lowest, row["valid_loss"])
         at.epoch += 1

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from torch import nn
 
 from evalign.metrics import f1
@@ -114,6 +115,20 @@ def test_an_older_torch_trains_in_float32(monkeypatch):
     assert multiplies_bfloat16("cuda")
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert not multiplies_bfloat16("cpu")
+
+
+def test_cross_entropy_that_is_stopped_by_a_metric_has_the_weights_with_the_best():
+    noise = torch.randn(400, generator=torch.Generator().manual_seed(1))
+    parts = toy_parts(400, 3, label=lambda x: x.sum(1) + noise > 1)
+    row, score = PaperRow("CE, stopped by F1", "ce", {"stop": "metric"}), f1()
+    setting = {"learning_rate": 0.01, "batch_size": 50, "max_epochs": 20, "patience": 3, "dropout": 0.25}
+    (model,) = train_networks(TrainingTask(row, "mlp", score), [parts], setting, (1,))
+    labels, y = model.logits(parts.valid.x).argmax(1), parts.valid.y
+    assert model.valid_loss == pytest.approx(1 - f1_score(y, labels))
+    (usual,) = train_networks(TrainingTask(PaperRow("CE", "ce"), "mlp", score), [parts], setting, (1,))
+    logits = usual.logits(parts.valid.x)
+    assert usual.valid_loss == pytest.approx(float(nn.functional.cross_entropy(logits, y)), rel=1e-5)
+    assert model.valid_loss <= 1 - f1_score(y, logits.argmax(1))
 
 
 def test_trials_at_once_learn_and_differ():

@@ -38,12 +38,14 @@ from evalign.papers.tables._east import (
     RULE,
     SMALL,
     SMALL_BY_DATA,
+    STOPPED,
     TABLE_1,
     UNCOOLED,
     aligned_for,
     rule_for,
 )  # fmt: skip
 from evalign.papers.tables._table import (
+    STOPPED_NOTE,
     Number,
     PaperColumn,
     PaperData,
@@ -162,7 +164,7 @@ IMAGES = PaperTable(
     title="EAST and its baselines on the images of Caltech256",
     citation=f"{CITATION} Tables 1 and 2.",
     data=(PHOTOS,),
-    rows=(F1, ACC, MCC, PaperRow("Dice", "dice"), CE, FOREST, CCS, RULE, ALIGNED),
+    rows=(F1, ACC, MCC, PaperRow("Dice", "dice"), CE, FOREST, CCS, RULE, STOPPED, ALIGNED),
     columns=(PaperColumn("F1", "f1"), PaperColumn("Acc", "accuracy"), PaperColumn("MCC", "mcc"), *EXTRA),
     full=Scale(10, PAPER, {PHOTOS.name: FULL_BATCHES["caltech256"]}),
     medium=Scale(
@@ -188,6 +190,7 @@ IMAGES = PaperTable(
         "Where the images are a subset of classes, the numbers of the paper, of 257 classes, are for "
         "orientation only: compare rows with each other. Images are scaled to 64 x 64 pixels; the paper does "
         "not specify a size. At scale small the network is Tiny Darknet.",
+        STOPPED_NOTE,
         *PROTOCOL_NOTES,
     ),
 )  # fmt: skip

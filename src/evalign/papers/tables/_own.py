@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from evalign.papers.tables._east import PRECISION_NOTE
+from evalign.papers.tables._east import PRECISION_NOTE, STOPPED
 from evalign.papers.tables._table import (
+    STOPPED_NOTE,
     PaperColumn,
     PaperData,
     PaperRow,
@@ -26,7 +28,8 @@ def _row(name: str, **settings: object) -> PaperRow:
 
 #: Everything that differs from the row EAST is in the name of a row; see also `BY_ROW`.
 ROWS = (
-    PaperRow("CE", "ce"), PaperRow("CE + rule", "ce", rule=True), _row("EAST"),
+    PaperRow("CE", "ce"), PaperRow("CE + rule", "ce", rule=True),
+    replace(STOPPED, extra=False), _row("EAST"),
     _row("T = 0.2, not annealed", step="linear"), _row("r = 0.5"), _row("r = 0.9"),
     _row("floor 0.1"), _row("floor 0.002"),
     _row("threshold 1/d, not annealed", step="at 1/d"),
@@ -75,6 +78,7 @@ ABLATION = PaperTable(
         "changes one thing, which its name says ('batches of 64' is EAST itself on CIFAR-10, and not run "
         "there); 'threshold 1/d' is to be compared with 'not annealed', and 'aligned' is CE first, anchor "
         "0.3 and memory 0.9 together, with weights chosen by the hard metric.",
+        STOPPED_NOTE,
         "For two classes the dynamic threshold is always 0.5 = 1/d: both rows are the same training, up to "
         "rounding, and differ by chance only.",
         "Rows of a trial share their split and their initial weights.",

@@ -56,6 +56,14 @@ class Protocol:
         return f"{number}, stratified, {test}"
 
 
+#: What tables say of rows with the setting `{"stop": "metric"}`.
+STOPPED_NOTE = (
+    "Rows 'stopped by F1' are trained as long as the log-loss or F1 of the validation part improves, and "
+    "keep the weights with the best F1: the log-loss of images rises after a few epochs, while decisions "
+    "still improve."
+)
+
+
 @dataclass(frozen=True)
 class PaperRow:
     """A row of a table: a loss (or an estimator) by name, with its settings.

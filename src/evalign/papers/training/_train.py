@@ -104,7 +104,8 @@ def _phases(task: TrainingTask, parts: Parts, setting: Mapping[str, Any]) -> lis
         return build_phases("aligned", settings)
     decay, floor = setting.get("decay", 0.8), setting.get("floor", 0.02)
     loss = build_loss(task.row, parts)
-    phase = Phase(task.row.name, loss, rate, epochs, patience, decay=decay, floor=floor)
+    by_metric = task.row.settings.get("stop") == "metric"
+    phase = Phase(task.row.name, loss, rate, epochs, patience, by_metric, decay, floor)
     first = Phase("cross-entropy", nn.CrossEntropyLoss(), rate, epochs, patience)
     return [first, phase] if task.row.settings.get("warm") else [phase]
 
