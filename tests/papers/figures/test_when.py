@@ -52,6 +52,7 @@ def test_every_panel_shows_the_levels_of_its_factor():
     assert points("Imbalance", "EAST, 32-16", 3)[0.01] == 0.3
     assert points("Capacity", "aligned") == {14: 0, 74: -0.1, 786: 0, 168066: 0}  # 7 x 2 weights, ...
     assert points("Metric", "aligned, 32-16") == {1: 0, 2: 0.4, 3: 0, 4: 0}
+    assert panels["Metric"].names == ("F1", "MCC", "balanced accuracy", "F2")
     assert set(points("Wrong labels", "surrogate, q = 0.7, linear")) == {0, 0.1, 0.2, 0.3}
 
 

@@ -146,10 +146,16 @@ def _draw_gains(figure: Figure, panels: Sequence[Panel]) -> None:
         for mean in (line for line in panel.lines if line.repetition == 0):
             trials = [line.y for line in panel.lines if line.series == mean.series and line.repetition]
             error = np.std(trials, axis=0, ddof=1) / np.sqrt(len(trials)) if len(trials) > 1 else None
-            style = GAIN_STYLES[mean.series]
-            handles[mean.series] = axes.errorbar(mean.x, mean.y, error, capsize=2, markersize=4, **style)
+            style = {"capsize": 2, "markersize": 4, **GAIN_STYLES[mean.series]}
+            style |= {"linestyle": ""} if panel.names else {}
+            bars = axes.errorbar(mean.x, mean.y, error, **style)
+            handles.setdefault(mean.series, bars)  # of the first panel: with its line
         if panel.log:
             axes.set_xscale("log")
+        if panel.names:
+            names = [name.replace(" ", "\n") for name in panel.names]
+            axes.set_xticks(range(1, len(names) + 1), names)
+            axes.set_xlim(0.5, len(names) + 0.5)
         _tidy(axes, panel.title, panel.x_label)
         axes.set_ylabel(panel.y_label)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)

@@ -24,13 +24,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of a figure; `log` asks for a logarithmic horizontal axis."""
+    """A panel of a figure; `log` asks for a logarithmic horizontal axis.
+
+    With `names`, places 1, 2, ... of the horizontal axis stand for things in no order.
+    """
 
     title: str
     x_label: str
     y_label: str
     lines: tuple[Line, ...]
     log: bool = False
+    names: tuple[str, ...] = ()
 
 
 class Claim(NamedTuple):

@@ -118,8 +118,7 @@ def _metrics_panel(results: StudyResults) -> Panel:
             for name in names
         ]
         lines += _as_lines(f"aligned, {network}", tuple(range(1, len(names) + 1)), found)
-    label = ", ".join(f"{number}: {name}" for number, name in enumerate(names, 1))
-    return Panel("Metric", label, GAIN, tuple(lines))
+    return Panel("Metric", "", GAIN, tuple(lines), names=names)
 
 
 @lru_cache(maxsize=64)
