@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from evalign.papers.tables._east import PRECISION_NOTE, STOPPED
+from evalign.papers.tables._east import BY_ROW as PATIENCE
+from evalign.papers.tables._east import PATIENT, PRECISION_NOTE, STOPPED, WITHOUT_PATIENT
 from evalign.papers.tables._table import (
     STOPPED_NOTE,
     PaperColumn,
@@ -29,7 +30,7 @@ def _row(name: str, **settings: object) -> PaperRow:
 #: Everything that differs from the row EAST is in the name of a row; see also `BY_ROW`.
 ROWS = (
     PaperRow("CE", "ce"), PaperRow("CE + rule", "ce", rule=True),
-    replace(STOPPED, extra=False), _row("EAST"),
+    replace(STOPPED, extra=False), replace(PATIENT, extra=False), _row("EAST"),
     _row("T = 0.2, not annealed", step="linear"), _row("r = 0.5"), _row("r = 0.9"),
     _row("floor 0.1"), _row("floor 0.002"),
     _row("threshold 1/d, not annealed", step="at 1/d"),
@@ -61,15 +62,16 @@ ABLATION = PaperTable(
     columns=(
         PaperColumn("F1", "f1"), PaperColumn("Acc", "accuracy"), PaperColumn("MCC", "mcc"),
     ),
-    full=Scale(10, {**SETTINGS, "max_epochs": 20000, "patience": 50}, by_row=BY_ROW),
+    full=Scale(10, {**SETTINGS, "max_epochs": 20000, "patience": 50}, by_row=BY_ROW, skip=WITHOUT_PATIENT),
     medium=Scale(
         5, {**SETTINGS, "patience": 10},
         by_data={"cifar10": {**TINY, "rows": 2000, "precision": "mixed"}},
-        by_row=BY_ROW, skip=SKIP,
+        by_row={**BY_ROW, **PATIENCE}, skip=SKIP,
     ),
     small=Scale(
         2, {**SETTINGS, "max_epochs": 20, "patience": 5},
-        by_data={"cifar10": {**TINY, "rows": 500, "max_epochs": 2}}, by_row=BY_ROW, skip=SKIP,
+        by_data={"cifar10": {**TINY, "rows": 500, "max_epochs": 2}}, by_row=BY_ROW,
+        skip=(*SKIP, *WITHOUT_PATIENT),
     ),
     protocol=PROTOCOL,
     reference="EAST",
