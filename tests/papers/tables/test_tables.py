@@ -222,6 +222,19 @@ def test_a_dataset_may_have_another_number_of_trials():
     assert plan.settings(data, row) == [{"learning_rate": 0.1}]
 
 
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("east-table1", "cifar10"), ("east-images", "caltech256_images"), ("ablation", "cifar10")],
+)
+def test_cross_entropy_has_more_patience_in_a_row_of_its_own_at_medium_only(name, data):
+    table = TABLES[name]
+    place, rows = table.find_cells(data, ["CE, stopped by F1", "CE, stopped by F1, patience 20"])
+    usual, patient = (grid_settings(table, "medium", place, row) for row in rows)
+    assert patient == [{**setting, "patience": 20} for setting in usual] != usual
+    for scale in ("small", "full"):
+        assert [table.scale(scale).skips(data, row.name) for row in rows] == [False, True]
+
+
 def test_lines_of_another_length_are_rejected():
     with pytest.raises(ValueError, match="shorter|longer"):
         parse_numbers(["a"], ["F1", "Acc"], "CE | 0.5 0.1")
