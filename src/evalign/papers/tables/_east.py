@@ -32,7 +32,7 @@ RULE = PaperRow("CE + rule", "ce", rule=True, extra=True)
 ALIGNED = PaperRow("aligned", "aligned", extra=True, tuned_as="ce")
 #: Cross-entropy whose patience and weights are decided by the validation F1 instead of the log-loss.
 STOPPED = PaperRow("CE, stopped by F1", "ce", {"stop": "metric"}, extra=True, tuned_as="ce")
-#: The same at scale medium, where the patience of images is 5, with as many epochs as annealed losses take.
+#: The same with more patience: that of images at scale medium is 5 epochs, too few for cross-entropy.
 PATIENT = replace(STOPPED, name="CE, stopped by F1, patience 20")
 BY_ROW: dict[str, Settings] = {PATIENT.name: {"patience": 20}}
 WITHOUT_PATIENT = (("", PATIENT.name),)
