@@ -34,7 +34,7 @@ ALIGNED = PaperRow("aligned", "aligned", extra=True, tuned_as="ce")
 STOPPED = PaperRow("CE, stopped by F1", "ce", {"stop": "metric"}, extra=True, tuned_as="ce")
 #: The same with more patience: that of images at scale medium is 5 epochs, too few for cross-entropy.
 PATIENT = replace(STOPPED, name="CE, stopped by F1, patience 20")
-BY_ROW: dict[str, Settings] = {PATIENT.name: {"patience": 20}}
+PATIENCE: dict[str, Settings] = {PATIENT.name: {"patience": 20}}
 WITHOUT_PATIENT = (("", PATIENT.name),)
 BOOSTER = PaperRow("MetricBooster", "booster", extra=True, data=TABULAR)
 FOREST, CCS = PaperRow("RF", "forest"), PaperRow("CCS", "ccs")
@@ -164,7 +164,7 @@ TABLE_1 = PaperTable(
         *EXTRA,
     ),
     full=Scale(10, PAPER, FULL_BATCHES, skip=WITHOUT_PATIENT),
-    medium=Scale(5, MEDIUM, MEDIUM_BY_DATA, by_row=BY_ROW, grid=UNCOOLED),
+    medium=Scale(5, MEDIUM, MEDIUM_BY_DATA, by_row=PATIENCE, grid=UNCOOLED),
     small=Scale(2, SMALL, SMALL_BY_DATA, skip=WITHOUT_PATIENT),
     protocol=PROTOCOL,
     reference=RULE.name,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from evalign.papers.tables._east import BY_ROW as PATIENCE
-from evalign.papers.tables._east import PATIENT, PRECISION_NOTE, STOPPED, WITHOUT_PATIENT
+from evalign.papers.tables._east import PATIENCE, PATIENT, PRECISION_NOTE, STOPPED, WITHOUT_PATIENT
 from evalign.papers.tables._table import (
     STOPPED_NOTE,
     PaperColumn,
